@@ -1,21 +1,25 @@
-"""The pictures of the README and the guides: private k-means centers on a public table, and sampling rules.
+"""The pictures of the README and of the guide to samples: private centers and their report, and sampling rules.
 
-``python -m benchmarks.picture`` writes first-run.png and choose-a-rule.png to docs/guide in about half a minute. It
-needs the `plots` extra.
+``python -m benchmarks.picture`` writes private-centers.png, private-report.png and sampling-rules.png to docs/guide in
+about half a minute. It needs the `plots` extra, and Chromium for the picture of the report.
 
-NOT PRIVATE, on purpose: the draws are seeded so that the picture can be drawn again, and the rows, the scikit-learn
-centers and the costs are shown. The rows are the Covertype sample bundled with the package, which is public.
+NOT PRIVATE, on purpose: the rows, the scikit-learn centers and the cost are shown. The rows are made up. The fit itself
+has no seed, so every run draws slightly different centers.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import warnings
+import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -24,16 +28,13 @@ from scipy.stats import chi
 from sklearn.cluster import KMeans
 
 import pais
-from pais.cli.demo import bundled_sample
 
 FloatArray = NDArray[np.float64]
 
-COLUMNS = ("Horizontal_Distance_To_Roadways", "Horizontal_Distance_To_Fire_Points")
-LABELS = ("distance to roads, km", "distance to fire points, km")
-N_CLUSTERS = 6
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-SHOWN_EPSILON = 1.0
-SEEDS = 15
+BOUNDS = {"age": (18.0, 100.0), "log_income": (3.7, 5.7)}
+INCOMES = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000)
+N_CLUSTERS = 4
+EPSILON = 1.0
 PLACE = Path(__file__).parents[1] / "docs" / "guide"
 
 RULES = {"constrained": ("#0072B2", "-"), "coreset": ("#D55E00", "--"), "uniform": ("#444444", ":")}
@@ -42,69 +43,78 @@ RULE_RADIUS = 1.5
 # Two colours of Okabe and Ito that differ with every common kind of colour vision. The markers differ as well.
 PRIVATE, NOT_PRIVATE = "#0072B2", "#D55E00"
 
-
-def rows_in_km() -> FloatArray:
-    table = bundled_sample()
-    assert table.names is not None
-    places = [table.names.index(name) for name in COLUMNS]
-    return np.asarray(table.rows, dtype=float)[:, places] / 1000.0
+# Width of the window in which a report is opened.
+WIDTH = 1100
 
 
-def private_centers(rows: FloatArray, epsilon: float, seed: int) -> FloatArray:
-    """Centers of a fit with no stated facts: its private survey is part of epsilon."""
-    model = pais.DPKMeans(n_clusters=N_CLUSTERS, epsilon=epsilon, delta=1e-6, random_state=seed).fit(rows)
-    return np.asarray(model.cluster_centers_)
+def table() -> pd.DataFrame:
+    people = pais.example_people(10_000).to_pandas()[["customer_id", "age", "income"]].dropna()
+    return people.assign(log_income=np.log10(people.income))
 
 
-def draw_centers(axes: Axes, rows: FloatArray, plain: FloatArray, private: FloatArray) -> None:
-    axes.hexbin(rows[:, 0], rows[:, 1], gridsize=44, bins="log", cmap="Greys", linewidths=0.1, vmax=2000)
+def scaled(values: FloatArray) -> FloatArray:
+    """Values with the bounds of their columns mapped to [-1, 1], as in a fit."""
+    low, high = np.array(list(BOUNDS.values())).T
+    return np.clip((values - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+
+
+def in_own_units(values: FloatArray) -> FloatArray:
+    low, high = np.array(list(BOUNDS.values())).T
+    return low + (values + 1.0) / 2.0 * (high - low)
+
+
+def cost(rows: FloatArray, masses: FloatArray, centers: FloatArray) -> float:
+    squares = np.square(rows[:, None, :] - centers[None, :, :]).sum(axis=2)
+    return float(masses @ squares.min(axis=1))
+
+
+def draw_centers(axes: Axes, people: pd.DataFrame, private: FloatArray) -> None:
+    values = people[list(BOUNDS)].to_numpy()
+    rows = scaled(values)
+    masses = 1.0 / people.groupby("customer_id").age.transform("size").to_numpy()
+    best = KMeans(N_CLUSTERS, n_init=10, random_state=0).fit(rows, sample_weight=masses)
+    excess = 100.0 * (cost(rows, masses, scaled(private)) / best.inertia_ - 1.0)
+    plain = in_own_units(best.cluster_centers_)
+    axes.hexbin(values[:, 0], values[:, 1], gridsize=44, bins="log", cmap="Greys", linewidths=0.1, vmax=2000)
     axes.scatter(
-        plain[:, 0], plain[:, 1], marker="o", s=170, facecolors="none", edgecolors=NOT_PRIVATE, linewidths=2.2, zorder=3
+        *plain.T,
+        marker="o",
+        s=240,
+        facecolors="none",
+        edgecolors=NOT_PRIVATE,
+        linewidths=2.4,
+        zorder=3,
+        label="scikit-learn, not private",
     )
     axes.scatter(
-        private[:, 0], private[:, 1], marker="X", s=75, color=PRIVATE, edgecolors="white", linewidths=0.8, zorder=4
+        *private.T,
+        marker="X",
+        s=80,
+        color=PRIVATE,
+        edgecolors="white",
+        linewidths=0.8,
+        zorder=4,
+        label=f"pais, epsilon {EPSILON:g}",
     )
-    axes.scatter(
-        [], [], marker="o", s=110, facecolors="none", edgecolors=NOT_PRIVATE, label="scikit-learn, not private"
-    )
-    axes.scatter([], [], marker="X", s=60, color=PRIVATE, label=f"pais, epsilon {SHOWN_EPSILON:g}")
-    axes.set_xlabel(LABELS[0])
-    axes.set_ylabel(LABELS[1])
-    axes.set_title(f"{len(rows):,} rows and {N_CLUSTERS} centers", loc="left")
-    axes.legend(loc="upper right", framealpha=1.0)
+    axes.set_xlabel("age")
+    axes.set_yticks(np.log10(INCOMES), [f"{income:,}" for income in INCOMES])
+    axes.set_ylabel("income")
+    people_shown = people.customer_id.nunique()
+    axes.set_title(f"{N_CLUSTERS} centers of {people_shown:,} people: {excess:.2f} % extra cost", loc="left")
+    axes.legend(loc="lower right", framealpha=1.0)
 
 
-def draw_costs(axes: Axes, costs: dict[float, list[float]]) -> None:
-    lower, middle, upper = np.array([np.quantile(values, [0.25, 0.5, 0.75]) for values in costs.values()]).T
-    axes.axhline(0.0, color=NOT_PRIVATE, linewidth=2.0)
-    axes.text(EPSILONS[-1], -0.1, "scikit-learn, not private", color=NOT_PRIVATE, ha="right", va="top")
-    axes.fill_between(EPSILONS, lower, upper, color=PRIVATE, alpha=0.2, linewidth=0)
-    axes.plot(EPSILONS, middle, color=PRIVATE, marker="X", linewidth=2.0)
-    for epsilon, cost in zip(EPSILONS, middle, strict=True):
-        axes.annotate(f"{cost:.1f} %", (epsilon, cost), (4, 7), textcoords="offset points", color=PRIVATE)
-    axes.set_xscale("log")
-    axes.set_ylim(-0.5, None)
-    axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-    axes.minorticks_off()
-    axes.set_xlabel("epsilon (smaller is more private)")
-    axes.set_ylabel("extra cost, %")
-    axes.set_title(f"sum of squared distances: median of {SEEDS} runs", loc="left")
-
-
-def draw_fits(rows: FloatArray) -> Figure:
-    best = KMeans(N_CLUSTERS, n_init=10, random_state=0).fit(rows)
-    fits = {epsilon: [private_centers(rows, epsilon, seed) for seed in range(SEEDS)] for epsilon in EPSILONS}
-    costs = {
-        epsilon: [100.0 * (pais.cost(rows, centers) / best.inertia_ - 1.0) for centers in runs]
-        for epsilon, runs in fits.items()
-    }
-    # The run of median cost, so that the picture is neither the best nor the worst.
-    middle = int(np.argsort(costs[SHOWN_EPSILON])[SEEDS // 2])
-    figure = Figure(figsize=(10.0, 4.2), dpi=150, layout="constrained", facecolor="white")
-    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
-    draw_centers(left, rows, best.cluster_centers_, fits[SHOWN_EPSILON][middle])
-    draw_costs(right, costs)
-    return figure
+def draw_fit(place: Path) -> None:
+    """One release: its centers over the rows, and the top of its report."""
+    people = table()
+    model = pais.DPKMeans(n_clusters=N_CLUSTERS, epsilon=EPSILON, columns=dict(BOUNDS), unit="customer_id").fit(people)
+    figure = Figure(figsize=(6.6, 5.4), dpi=130, layout="constrained", facecolor="white")
+    draw_centers(figure.subplots(), people, model.centers_frame()[list(BOUNDS)].to_numpy())
+    save(figure, place / "private-centers.png")
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        model.write_report(page, title="Customer segments", data_name="example people", date="2026-01-31")
+        draw_report(page, place / "private-report.png", 900)
 
 
 def draw_rules() -> Figure:
@@ -135,18 +145,35 @@ def save(figure: Figure, path: Path) -> None:
     Image.open(buffer).convert("RGB").quantize(160, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
+def draw_report(page: Path, place: Path, height: int) -> None:
+    """Take a picture of the top of a report, with a profile of the browser that is thrown away."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("the picture of the report needs Chromium")
+    with tempfile.TemporaryDirectory() as profile:
+        picture = Path(profile) / "report.png"
+        subprocess.run(
+            [
+                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *(f"--user-data-dir={profile}", f"--screenshot={picture}", f"--window-size={WIDTH},{height}"),
+                page.as_uri(),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": profile},
+        )
+        colours = Image.open(picture).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        colours.save(place, optimize=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PLACE, help="directory of the pictures")
     place = parser.parse_args().out
-    with (
-        mpl.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}),
-        warnings.catch_warnings(),
-    ):
-        # Many fits of the same rows without a ledger: these rows are public.
-        warnings.simplefilter("ignore", pais.PrivacyWarning)
-        save(draw_rules(), place / "choose-a-rule.png")
-        save(draw_fits(rows_in_km()), place / "first-run.png")
+    with mpl.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
+        save(draw_rules(), place / "sampling-rules.png")
+        draw_fit(place.absolute())
 
 
 if __name__ == "__main__":

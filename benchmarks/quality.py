@@ -12,7 +12,7 @@ from rich.progress import Progress
 import pais
 from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray
 from benchmarks.tables import Cell, Table, verdict
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.result import KMeansValue
 
 Rule = Literal["constrained", "coreset", "uniform", "none"]
 Mechanism = Literal["gaussian", "l2", "laplace"]

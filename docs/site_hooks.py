@@ -35,23 +35,18 @@ GUIDES = [
     "read-a-file",
     "regression",
     "classification",
-    "first-run",
+    "pca",
+    "command-line",
     "choose-epsilon-and-size",
     "read-a-certificate",
     "ledger",
-    "out-of-core",
+    "large-data",
     "spark",
-    "spark-cluster",
-    "scale",
-    "sums-and-means",
-    "pca",
-    "choose-a-rule",
     "bring-your-own-mechanism",
     "audit",
     "reproduce-the-paper",
-    "laplace-sum",
 ]
-THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lattice"]
+THEORY = ["map", "errata", "first-crossing"]
 
 
 # The reference begins with the room that most readers look for.

@@ -21,7 +21,7 @@ from benchmarks.stream.data import COLUMNS
 from benchmarks.stream.passes import Recorder
 from benchmarks.stream.spark import CORES, DELTA, EPSILON, N_CLUSTERS, spark_session
 from pais._base.randomness import BitSource
-from pais.data.engines.base import Fold, Thinning, WeightedRows
+from pais.data.engines.base import Fold, Sampling, WeightedRows
 from pais.privacy.norms import NormDistribution
 
 RUNS = 3
@@ -57,7 +57,7 @@ class Timed(Recorder):
     def __init__(self, frame: Any) -> None:
         super().__init__(pais.source(frame))
         self.survey: list[float] = []
-        self.sample: list[float] = []
+        self.drawn: list[float] = []
         self.sums: list[NDArray[Any]] = []
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -66,10 +66,10 @@ class Timed(Recorder):
         self.survey.append(time.perf_counter() - start)
         return self.sums[-1]
 
-    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+    def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
         start = time.perf_counter()
-        kept = super().thin(thinning, bits)
-        self.sample.append(time.perf_counter() - start)
+        kept = super().sample(sampling, bits)
+        self.drawn.append(time.perf_counter() - start)
         return kept
 
 
@@ -84,7 +84,7 @@ class Fit:
 
     @property
     def driver(self) -> float:
-        return self.seconds - sum(self.engine.survey) - sum(self.engine.sample)
+        return self.seconds - sum(self.engine.survey) - sum(self.engine.drawn)
 
 
 def fitted(frame: Any, sample_size: float | None = None) -> Fit:
@@ -147,7 +147,7 @@ def _row_costs(frame: Any, fits: list[Fit], n_rows: int) -> dict[str, list[float
         "scan": [_seconds(sums.collect) for _ in range(RUNS)],
         "transfer": [_seconds(sent.toArrow) for _ in range(RUNS)],
         "survey": [statistics.mean(fit.engine.survey) for fit in fits],
-        "sample": [statistics.mean(fit.engine.sample) for fit in fits],
+        "sample": [statistics.mean(fit.engine.drawn) for fit in fits],
     }
     return {name: [CORES * value / n_rows for value in values] for name, values in seconds.items()}
 

@@ -20,7 +20,7 @@ from benchmarks.stream.data import COLUMNS, GROUP_ROWS, Kind
 from benchmarks.tables import Table, verdict
 from pais._base.randomness import BitSource, bit_source
 from pais._base.threads import in_threads
-from pais.data.engines.base import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Fold, Sampling, WeightedRows
 from pais.data.engines.files import _BATCH_ROWS as BATCH_ROWS
 
 LARGEST = 1 << 21
@@ -145,15 +145,15 @@ class Recorder(Engine):
         self.engine = engine
         self.names, self.n_features = engine.names, engine.n_features
         self.folds: list[Fold] = []
-        self.thinnings: list[Thinning] = []
+        self.samplings: list[Sampling] = []
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.folds.append(fold)
         return self.engine.fold(fold, seeded=seeded)
 
-    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
-        self.thinnings.append(thinning)
-        return self.engine.thin(thinning, bits)
+    def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
+        self.samplings.append(sampling)
+        return self.engine.sample(sampling, bits)
 
 
 def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
@@ -173,11 +173,11 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
         radius=ball.radius,
     )
     pais.sample(recorder, ball=ball, rule=coreset)
-    thinnings = dict(zip((CHOSEN, FREE, CORESET), recorder.thinnings, strict=True))
+    samplings = dict(zip((CHOSEN, FREE, CORESET), recorder.samplings, strict=True))
     jobs: dict[str, Callable[[], object]] = {
         DECODE: lambda: decode(file),
         **{name: partial(engine.fold, fold, seeded=False) for name, fold in zip(SURVEY_PASSES, folds, strict=True)},
-        **{name: partial(_thinned, engine, thinning) for name, thinning in thinnings.items()},
+        **{name: partial(_thinned, engine, sampling) for name, sampling in samplings.items()},
     }
     cpu, wall = interleaved(jobs, repeats)
     return {
@@ -185,14 +185,14 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
         "wall": wall,
         "chosen_share": (chosen.plan.expected_rows or 0.0) / n_rows,
         "free_share": (free.plan.expected_rows or 0.0) / n_rows,
-        "screened_share": thinnings[CHOSEN].screen(COLUMNS).share,
-        "free_screened_share": thinnings[FREE].screen(COLUMNS).share,
-        "coreset_screened_share": thinnings[CORESET].screen(COLUMNS).share,
+        "screened_share": samplings[CHOSEN].screen(COLUMNS).share,
+        "free_screened_share": samplings[FREE].screen(COLUMNS).share,
+        "coreset_screened_share": samplings[CORESET].screen(COLUMNS).share,
     }
 
 
-def _thinned(engine: Engine, thinning: Thinning) -> WeightedRows:
-    return engine.thin(thinning, bit_source(None))
+def _thinned(engine: Engine, sampling: Sampling) -> WeightedRows:
+    return engine.sample(sampling, bit_source(None))
 
 
 def decode(file: str) -> None:

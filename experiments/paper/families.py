@@ -19,7 +19,7 @@ from experiments.paper.dplloyd import N_CLUSTERS, N_ROUNDS, Law, Scales, dp_lloy
 from experiments.paper.grid import Cell, RuleName
 from experiments.paper.results import Measured
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.result import KMeansValue
 from pais.privacy.calibration import Calibration, Sampling
 
 

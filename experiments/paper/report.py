@@ -15,12 +15,10 @@ from experiments.paper.figures_costs import draw_cost_by_epsilon, draw_cost_by_s
 from experiments.paper.figures_times import draw_coresets, draw_times
 from experiments.paper.grid import Family, Start
 from experiments.paper.tables import (
-    coreset_markdown,
     coreset_table,
     costs_table,
     full_epsilons,
     groups,
-    times_markdown,
     times_table,
 )
 
@@ -110,10 +108,8 @@ def write_results(
         "## Coreset quality",
         *report_text.coresets(claims.coreset_effects(frame), facts.center_sets, titles),
         *_shown(pictures, "coreset-quality.png"),
-        *_folded("All coreset epsilons", coreset_markdown(coreset_table(frame), titles)),
         "## Times (the paper's Tables 2 and 3)",
         *report_text.overhead(claims.overhead(frame)),
-        *_folded("All times, medians in seconds", times_markdown(times_table(frame, n_rows), titles)),
         "Every number is in [tables/](tables): `costs.csv`, `times.csv`, `coreset.csv`, and one file for each claim.",
     ]
     (directory / "RESULTS.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
@@ -147,7 +143,6 @@ def _paper_claims(
         "## Which claims of the paper hold with valid noise",
         "### Order of the samplers",
         *report_text.order(valid, published, titles),
-        *_folded("All exceptions", report_text.exceptions(valid, titles)),
         *_shown(pictures, "figure-3.png", "figure-6.png"),
         "### Near all rows as the sample grows",
         *report_text.approach(claims.approaches(frame), titles),
@@ -176,10 +171,6 @@ def _gains(frame: pd.DataFrame) -> list[claims.Gain]:
 
 def _shown(pictures: Mapping[str, _Picture], *files: str) -> list[str]:
     return [pictures[file].markdown() for file in files if file in pictures]
-
-
-def _folded(title: str, text: str) -> list[str]:
-    return [f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"] if text else []
 
 
 def _write_figures(

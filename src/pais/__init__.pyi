@@ -19,7 +19,6 @@ from .data.kinds import (
     weeks as weeks,
     years as years,
 )
-from .data.labels import cost as cost
 from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
@@ -38,10 +37,16 @@ from .errors import (
     UnreachableError as UnreachableError,
 )
 from .kmeans.estimator import DPKMeans as DPKMeans
+from .kmeans.labels import cost as cost
 from .kmeans.mechanism import KMeans as KMeans
 from .kmeans.planning import KMeansSettings as KMeansSettings, plan_kmeans as plan_kmeans
-from .kmeans.result import KMeansFit as KMeansFit, Readability as Readability
-from .kmeans.value import Elbow as Elbow, KMeansValue as KMeansValue, ReleasedCells as ReleasedCells
+from .kmeans.result import (
+    Elbow as Elbow,
+    KMeansFit as KMeansFit,
+    KMeansValue as KMeansValue,
+    Readability as Readability,
+    ReleasedCells as ReleasedCells,
+)
 from .linear.estimator import DPLinearRegression as DPLinearRegression
 from .logistic.estimator import DPLogisticRegression as DPLogisticRegression
 from .logistic.mechanism import LogisticRounds as LogisticRounds, LogisticValue as LogisticValue

@@ -1,4 +1,7 @@
-"""Base class of the estimators with a target: reading features and target together, and rows to predict."""
+"""Base classes of the estimators: fitting as in scikit-learn, reading rows, pickling, and what a fitted model shows.
+
+`PrivateEstimator` is the base of all. `SupervisedEstimator` adds a target, which becomes the last column of the rows.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import copy
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +26,17 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.threads import in_threads
 from pais._base.validate import as_array, attempt
-from pais.accounting.ledger import Accounts, travelling
+from pais.accounting.ledger import accounts, travelling
 from pais.data.ball import table_of
 from pais.data.checks import is_numeric
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, require_finite as require_finite_rows
-from pais.data.engines.local import LocalEngine
-from pais.data.engines.memory import MemoryEngine
-from pais.data.kinds import Bounds, Column
+from pais.data.engines.local import LocalEngine, MemoryEngine
+from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, names_of, source
-from pais.data.tables import Table, as_table, from_array, is_frame, read, require_table
+from pais.data.tables import as_table, from_array, is_frame, read, require_table
 from pais.data.units import id_concern, is_person, people_concern, unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
@@ -50,6 +52,13 @@ _HARMLESS = re.compile(
     r"were passed during fit\.|Feature names are only supported if all input features have string names"
 )
 
+_EMPTY_SURVEY = (
+    "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or state radius, "
+    "center and norms. Check also that the columns hold what was stated: cells that cannot be read count as missing."
+)
+
+S = TypeVar("S", bound=Settings)
+
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     """Base class of the estimators. A subclass builds its settings from its parameters, in `_settings`."""
@@ -61,44 +70,150 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     unit: Any
     max_rows_per_unit: Any
 
-    def _fit(self, X: Any, settings: Settings, charged: Accounts) -> None:
-        """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
+    def _settings(self) -> Settings:
+        raise NotImplementedError
+
+    def _settings_of(self, kind: type[S], **others: Any) -> S:
+        """Settings with those parameters of the estimator that have the name of one of their fields."""
+        names = {field.name for field in fields(kind)}
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        if parameters.get("center") is not None:
+            parameters["center"] = tuple(validate.flat("center", parameters["center"]).tolist())
+        return kind(**parameters, **others)
+
+    def _before_fit(self, X: Any) -> None:
+        """What a subclass has to find out before there are settings."""
+
+    def _fit(self, X: Any) -> None:
+        """Fit, and store what all estimators show."""
+        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
+        # during this fit.
+        charged = accounts(self.ledger)
+        self._before_fit(X)
+        settings = self._settings()
         charged.check(settings.price)
         rows = self._opened(X)
         if not isinstance(X, Engine):
             # The unit and the columns of an engine were chosen when it was opened.
-            self._warn_of_ids(X, rows)
-        fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
+            self._warn_of_ids(names_of(X.X if isinstance(X, Labelled) else X), rows)
+        # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(2**31))
+        fitted = fit(rows, settings, random_state=seed, ledger=charged)
         self._keep(fitted)
         if fitted.survey is not None:
             warn(fitted.survey.columns_concern, SurveyWarning)
-        if fitted.survey is not None and not fitted.survey.above_noise:
-            warnings.warn(
-                "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
-                "state radius, center and norms. Check also that the columns hold what was stated: cells that cannot "
-                "be read count as missing.",
-                SurveyWarning,
-                stacklevel=4,
-            )
+            warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
 
-    def _warn_of_ids(self, X: Any, rows: Engine) -> None:
+    def _warn_of_ids(self, header: list[str], rows: Engine) -> None:
         """Warn of columns that look like ids, by their names: of people if `unit` is left out, and among features."""
         ids = list(rows.names or ()) if self.columns is None else []
         if self.unit is None:
-            warn(people_concern(self._header(X), _names_of(self.columns)))
+            warn(people_concern(header, _stated_names(self.columns)))
             ids = [name for name in ids if not is_person(name)]
         warn(id_concern(ids), QualityWarning)
-
-    def _header(self, X: Any) -> list[str]:
-        """Names of the columns of the data."""
-        return names_of(X)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan
         self.fit_ = fitted
+
+    # -- rows to fit and to predict
+
+    def _opened(self, X: Any) -> Engine:
+        """Open the rows as an engine, and record the names of the columns that `predict` takes."""
+        schema = Schema.of(self.columns) if isinstance(self.columns, (Mapping, Schema)) else None
+        if isinstance(X, Engine) and self.columns is not None and X.schema != schema:
+            raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
+        if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
+            raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
+        if self.columns is not None or self.unit is not None or is_streamed(X):
+            return self._streamed(X)
+        table = table_of(self._rows(X, reset=True))
+        names = getattr(self, "feature_names_in_", None)
+        self._columns_in = None if names is None else tuple(map(str, names))
+        # Survey and plan record the names of the columns.
+        engine = MemoryEngine(table, names=self._columns_in)
+        if self.missing != "drop":
+            # Raises for an unknown value, and for midpoints of columns without bounds.
+            Columns(missing=self.missing)
+            require_finite_rows(engine)
+        return engine
+
+    def _streamed(self, X: Any) -> Engine:
+        """Open rows that are not in memory, or columns that the user states, and record the names of the columns."""
+        engine = source(
+            X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
+        )
+        self._columns_in = engine.feature_columns
+        names = engine.names if engine.schema is None else engine.schema.names
+        self.n_features_in_ = engine.n_features if names is None else len(names)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return engine
+
+    def _doubles(self, X: Any) -> FloatArray:
+        """Rows as doubles, or as scaled vectors if the model has a schema.
+
+        The cast does not warn: a signalling NaN is treated as any other missing value.
+        """
+        if self.fit_.schema is not None:
+            return np.asarray(read(self._table(X), columns=self.fit_.schema, missing=self.missing).rows)
+        if self.columns is not None:
+            return np.asarray(read(self._table(X), columns=self.columns).rows, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return self._rows(X, reset=False).astype(np.float64, copy=False)
+
+    def _same_columns(self, X: Any) -> Engine:
+        """Open rows with the columns of the fit. Rows that are open already must have the same schema."""
+        schema = self.fit_.schema
+        if isinstance(X, Engine):
+            return X if schema is None else X.with_schema(schema)
+        columns = self._columns_in if self.columns is None else self.columns
+        return source(X, columns=columns if schema is None else schema, missing=self.missing)
+
+    def _table(self, X: Any) -> Any:
+        """Return a table in memory, or the path of a file, for a model that reads columns by name."""
+        require_in_memory(X)
+        require_table(X)
+        if not isinstance(X, (str, Path, CSVFile)) and not hasattr(X, "__arrow_c_stream__"):
+            raise DataError("the model reads columns by name, which an array does not have. Pass a table or a file.")
+        return X
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
+        """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
+        require_in_memory(X)
+        require_table(X)
+        if isinstance(X, (str, Path, CSVFile)) or (hasattr(X, "__arrow_c_stream__") and not is_frame(X, "pandas")):
+            # scikit-learn does not check the names of the columns of files and Arrow tables.
+            table = read(X)
+            rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
+            if reset:
+                self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
+            seen = getattr(self, "feature_names_in_", names)
+            if rows.shape[1] != self.n_features_in_ or not np.array_equal(seen, names):
+                raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
+            return rows
+        rows, message = _numbers(X), None
+        try:
+            # Check only names and width: the cells are already numbers. All versions of scikit-learn check the names of
+            # a pandas frame.
+            validate_data(self, X if is_frame(X, "pandas") else rows, reset=reset, skip_check_array=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            message = str(error)
+        # Raise outside the except block, so that scikit-learn's error, which may quote values, is not kept as context.
+        if message is not None:
+            raise _refusal(message)
+        return rows
+
+    # -- pickling and copying
 
     def __getstate__(self) -> Any:
         """State for pickling. An unfitted model carries the active ledger, so that fits elsewhere are charged to it.
@@ -125,6 +240,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
+
+    # -- what a fitted model shows
 
     def write_report(
         self,
@@ -179,113 +296,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         return bundle
 
     def _html_card(self) -> str:
-        card = self._shown()._card()
-        return replace(card, kind=type(self).__name__).html()
+        return replace(self._shown()._card(), kind=type(self).__name__).html()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def _seed(self) -> Any:
-        # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return self.random_state
-
-    def _opened(self, X: Any) -> Engine:
-        """Open the rows as an engine, and record the names of the columns that `predict` takes."""
-        if isinstance(X, Engine) and self.columns is not None and X.schema != _schema_of(self.columns):
-            raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
-        if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
-            raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
-        if self.columns is not None or self.unit is not None or is_streamed(X):
-            return self._streamed(X)
-        engine = self._held(X)
-        if self.missing != "drop":
-            # Raises for an unknown value, and for midpoints of columns without bounds.
-            Columns(missing=self.missing)
-            require_finite_rows(engine)
-        return engine
-
-    def _streamed(self, X: Any) -> Engine:
-        """Open rows that are not in memory, or columns that the user states, and record the names of the columns."""
-        engine = source(
-            X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
-        )
-        self._columns_in = engine.feature_columns
-        names = engine.names if engine.schema is None else engine.schema.names
-        self.n_features_in_ = engine.n_features if names is None else len(names)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return engine
-
-    def _held(self, X: Any) -> Engine:
-        """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
-        table = table_of(self._rows(X, reset=True))
-        names = getattr(self, "feature_names_in_", None)
-        self._columns_in = None if names is None else tuple(map(str, names))
-        return MemoryEngine(table, names=self._columns_in)
-
-    def _doubles(self, X: Any) -> FloatArray:
-        """Rows as doubles, or as scaled vectors if the model has a schema.
-
-        The cast does not warn: a signalling NaN is treated as any other missing value.
-        """
-        if self.fit_.schema is not None:
-            return np.asarray(read(self._table(X), columns=self.fit_.schema, missing=self.missing).rows)
-        if self.columns is not None:
-            return np.asarray(read(self._table(X), columns=self.columns).rows, dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            return self._rows(X, reset=False).astype(np.float64, copy=False)
-
-    def _same_columns(self, X: Any) -> Engine:
-        """Open rows with the columns of the fit. Rows that are open already must have the same schema."""
-        schema = self.fit_.schema
-        if isinstance(X, Engine):
-            return X if schema is None else X.with_schema(schema)
-        columns = self._columns_in if self.columns is None else self.columns
-        return source(X, columns=columns if schema is None else schema, missing=self.missing)
-
-    def _table(self, X: Any) -> Any:
-        """Return a table in memory, or the path of a file, for a model that reads columns by name."""
-        require_in_memory(X)
-        require_table(X)
-        if not isinstance(X, (str, Path, CSVFile)) and not hasattr(X, "__arrow_c_stream__"):
-            raise DataError("the model reads columns by name, which an array does not have. Pass a table or a file.")
-        return X
-
-    def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
-        """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
-        require_in_memory(X)
-        require_table(X)
-        if isinstance(X, (str, Path, CSVFile)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
-            return self._named_rows(read(X), reset=reset)
-        rows, message = _numbers(X), None
-        try:
-            # Check only names and width: the cells are already numbers.
-            validate_data(self, X if _is_frame(X) else rows, reset=reset, skip_check_array=True)
-        except MemoryError:
-            raise
-        except Exception as error:
-            message = str(error)
-        # Raise outside the except block, so that scikit-learn's error, which may quote values, is not kept as context.
-        if message is not None:
-            raise _refusal(message)
-        return rows
-
-    def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
-        """Rows of a file or an Arrow table, whose column names scikit-learn does not check."""
-        rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
-        if not reset and (
-            rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
-        ):
-            raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
-        if reset:
-            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
-        return rows
 
 
 def require_in_memory(X: Any) -> None:
@@ -296,25 +312,16 @@ def require_in_memory(X: Any) -> None:
         )
 
 
-def _schema_of(columns: Any) -> Schema | None:
-    return Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
-
-
-def _names_of(columns: Any) -> tuple[str, ...]:
+def _stated_names(columns: Any) -> tuple[str, ...]:
     """The columns that the user states."""
     return columns.names if isinstance(columns, Schema) else tuple(map(str, columns or ()))
-
-
-def _is_frame(X: Any) -> bool:
-    """Whether X is a pandas frame, whose column names every version of scikit-learn checks."""
-    return is_frame(X, "pandas")
 
 
 def _numbers(X: Any) -> NDArray[np.generic]:
     """Cells of a frame or an array as numbers, NaN where a cell has none."""
     if sparse.issparse(X):
         raise DataError("Sparse data are not supported. Pass a dense array, such as X.toarray().")
-    if _is_frame(X):
+    if is_frame(X, "pandas"):
         _require_columns(X.shape[1])
         if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
             return np.asarray(X)
@@ -371,9 +378,6 @@ class SupervisedEstimator(PrivateEstimator):
         """Return the schema for this estimator. The target is its last column."""
         return schema
 
-    def _header(self, X: Any) -> list[str]:
-        return super()._header(X.X)
-
     def _opened(self, X: Any) -> Engine:
         assert isinstance(X, Labelled)
         rows, y = X.X, X.y
@@ -399,7 +403,8 @@ class SupervisedEstimator(PrivateEstimator):
     def _by_places(self, X: Any, y: Any) -> Engine:
         """Open an array, or a table whose columns are all features, beside its targets."""
         rows = self._rows(X, reset=True)
-        self._columns_in = tuple(map(str, getattr(self, "feature_names_in_", _places(self.n_features_in_))))
+        places = [f"x{number}" for number in range(self.n_features_in_)]
+        self._columns_in = tuple(map(str, getattr(self, "feature_names_in_", places)))
         schema = self._schema_of(self._columns_in, y)
         table = _table_of(rows, self._columns_in)
         return self._source(_with_target(table, y, schema.columns[-1]), schema)
@@ -408,14 +413,13 @@ class SupervisedEstimator(PrivateEstimator):
         """Open a table or a file whose columns are found by name."""
         target = self._target_name(y, column_names(X))
         aside = [] if y is not None else [target]
-        if isinstance(self.columns, (Mapping, Schema)):
-            known = self.columns.names if isinstance(self.columns, Schema) else tuple(self.columns)
-            known += () if y is None else self._unstated(X, known)
-        elif self.columns is not None:
-            known = tuple(self.columns)
-        else:
+        if self.columns is None:
             opened = source(X, carry=aside, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit)
             known = opened.feature_columns or ()
+        else:
+            known = _stated_names(self.columns)
+            if y is not None and isinstance(self.columns, (Mapping, Schema)):
+                known += self._unstated(X, known)
         features = tuple(name for name in known if name != target)
         schema = self._schema_of(features, y)
         self._columns_in = features
@@ -502,17 +506,6 @@ class SupervisedEstimator(PrivateEstimator):
             yield from engine.in_order(lambda rows, _: np.asarray(rows, dtype=np.float64))
         else:
             yield np.asarray(read(self._table(X), columns=self._features, missing=self.missing).rows)
-
-    def _target_cells(self, X: Any) -> FloatArray:
-        """The target of each row of a table or file, as a number."""
-        column = self._target_column
-        if isinstance(column, Bounds) and column.has_truths:
-            return column.decode(np.asarray(read(self._table(X), columns=Schema((column,))).rows)[:, 0])
-        return np.asarray(read(self._table(X), columns=[column.name]).rows, dtype=np.float64)[:, 0]
-
-
-def _places(n_features: int) -> tuple[str, ...]:
-    return tuple(f"x{number}" for number in range(n_features))
 
 
 def column_names(X: Any) -> tuple[str, ...]:
@@ -601,20 +594,16 @@ def _require_rows(cells: NDArray[Any], n_rows: int) -> None:
 
 
 def _column_of(y: Any) -> NDArray[Any]:
-    cells = _cells_of(y)
-    if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
-        raise DataError("y should be a 1d array. Pass one target for each row.")
-    return cells
-
-
-def _cells_of(y: Any) -> NDArray[Any] | None:
-    """Targets as an array, or None. The cells of a list keep their types, so no cell decides how the others are read.
+    """Targets as an array of one column. The cells of a list keep their types, so no cell decides how others are read.
 
     NumPy gives all cells of a list one type, so a single number would turn booleans into numbers.
     """
-    if not isinstance(y, (list, tuple)):
-        return as_array(y)
-    cells = np.empty(len(y), dtype=object)
-    for place, cell in enumerate(y):
-        cells[place] = cell[0] if isinstance(cell, (list, tuple)) and len(cell) == 1 else cell
+    if isinstance(y, (list, tuple)):
+        cells: NDArray[Any] | None = np.empty(len(y), dtype=object)
+        for place, cell in enumerate(y):
+            cells[place] = cell[0] if isinstance(cell, (list, tuple)) and len(cell) == 1 else cell  # type: ignore[index]
+    else:
+        cells = as_array(y)
+    if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
+        raise DataError("y should be a 1d array. Pass one target for each row.")
     return cells

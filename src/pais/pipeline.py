@@ -7,27 +7,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from pais._base import threads, validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais._base.tape import current_tape, on_sample
 from pais.accounting.certificate import Release
 from pais.accounting.ledger import Accounts, Ledger, Prepaid, accounts
-from pais.accounting.part import Part
+from pais.accounting.part import Part, sum_up
 from pais.data.ball import Ball
-from pais.data.engines.base import AllRows, Engine, Thinning, WeightedRows
+from pais.data.engines.base import AllRows, Engine, Sampling, WeightedRows
 from pais.data.schema import Schema
 from pais.data.sources import opened, source
-from pais.data.units import Unit, most_units
+from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, SpentError
 from pais.mechanisms.base import Mechanism
 from pais.planning.facts import Facts
-from pais.planning.fit import Fit, fit_class
-from pais.planning.norm_survey import surveyed_facts
 from pais.planning.plan import AT_COST, Plan
-from pais.planning.settings import Settings
-from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
+from pais.planning.survey import Findings, Stages
+from pais.privacy.guarantee import epsilon_concern, ledger_concern, warn
 from pais.privacy.rules import Rule
 
 Strategy = Literal["auto", "pass", "thin"]
@@ -50,13 +48,13 @@ class WeightedSample:
         "_ball",
         "_content",
         "_lock",
-        "_n_features",
         "_private",
         "_process",
         "_rule",
         "_schema",
         "_spent_by",
         "_unit",
+        "_width",
     )
 
     def __init__(
@@ -73,7 +71,7 @@ class WeightedSample:
             self._no_copy()
         self._rule, self._ball, self._private, self._unit = rule, ball, private, unit
         self._schema = schema
-        self._n_features = content.n_features
+        self._width = content.n_features
         self._content: WeightedRows | AllRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
@@ -102,7 +100,7 @@ class WeightedSample:
     @property
     def n_features(self) -> int:
         """Number of columns of the rows."""
-        return self._n_features
+        return self._width
 
     @property
     def private(self) -> bool:
@@ -182,47 +180,84 @@ def sample(
     `tests/conformance/missing/test_missing_rows.py`.
     """
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    engine = source(rows)
-    engine.require_width(ball)
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    return sample_for(None, source(rows), ball=ball, rule=rule, bits=bit_source(random_state), strategy=strategy)
+
+
+def sample_for(
+    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
+) -> WeightedSample:
+    """Draw a sample, of a mechanism if it is known. If the rule keeps all rows and it streams, no row is held."""
+    engine.require_width(ball)
     if ball.radius > rule.radius:
         raise MismatchError(
             f"the ball has radius={ball.radius!r}, but the rule has {rule.radius!r}. Build the rule for this ball."
         )
     if strategy not in ("auto", "pass", "thin"):
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
-    bits = bit_source(random_state, stream=0)
-    read_all = None if strategy == "auto" else strategy == "pass"
-    kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
+    kept: WeightedRows | AllRows
+    if mechanism is not None and mechanism.streams and rule.keeps_all:
+        engine.require_passes(mechanism.passes)
+        kept = AllRows(engine=engine, ball=ball, seeded=not bits.private)
+    else:
+        read_all = None if strategy == "auto" else strategy == "pass"
+        kept = engine.sample(Sampling(ball=ball, rule=rule, read_all=read_all), bits)
     return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
 
 
-def sample_for(
-    mechanism: Mechanism, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
-) -> WeightedSample:
-    """Draw the sample of a mechanism. If the rule keeps all rows and the mechanism streams, no row is held."""
-    if not (mechanism.streams and rule.keeps_all):
-        return sample(engine, ball=ball, rule=rule, random_state=bits, strategy=strategy)
-    engine.require_width(ball)
-    engine.require_passes(mechanism.passes)
-    content = AllRows(engine=engine, ball=ball, seeded=not bits.private)
-    return WeightedSample(content, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
+R = TypeVar("R", covariant=True)
+
+
+class ReleaseSettings(Protocol[R]):
+    """What `fit` asks of settings: those of a model or of a statistic."""
+
+    @property
+    def what(self) -> str:
+        """What is released, for the entry in a ledger."""
+
+    @property
+    def epsilon(self) -> float: ...
+
+    @property
+    def price(self) -> Part:
+        """Price of the whole call, to check with the ledgers before a row is read."""
+
+    def require(self) -> None:
+        """Raise if a setting is not valid, before a row is read."""
+
+    def opened(self, rows: object, facts: Any, random_state: RandomState) -> Engine:
+        """Open the rows. Facts of an earlier survey state their columns and unit."""
+
+    def for_rows(self, rows: Engine) -> ReleaseSettings[R]:
+        """Return the settings for a source, before a row is read. Raises if they do not fit its columns."""
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The survey of what is not stated."""
+
+    def surveyed(self, findings: Findings) -> Any:
+        """The facts behind a plan: what is stated and what the survey found."""
+
+    def planned(self, facts: Any, rows: Engine) -> Plan:
+        """Choose noise and rule. The survey behind the facts and the plan together cost at most epsilon."""
+
+    def result(self, plan: Plan, release: Release, facts: Any) -> R:
+        """What the caller gets, with the released value."""
 
 
 @validate.without_sizes
 def fit(
     rows: object,
-    settings: Settings,
+    settings: ReleaseSettings[R],
     *,
     random_state: RandomState = None,
     ledger: Ledger | Accounts | None = None,
     facts: Facts | None = None,
     counted: bool = True,
-) -> Fit:
+) -> R:
     """Survey the facts that are not stated, plan, and run. The certificate states the total cost.
 
-    Pass the `facts` of an earlier survey to skip the survey. If `counted`, the second, fourth, eighth fit and so on
-    without a ledger in this process issues a warning.
+    Every estimator, statistic and command comes through here. Pass the `facts` of an earlier survey to skip the survey.
+    If `counted`, the second, fourth, eighth fit and so on without a ledger in this process issues a warning.
 
     Notes
     -----
@@ -230,27 +265,39 @@ def fit(
     release are each charged before they draw noise: `tests/unit/accounting/test_ledger_charging.py`.
     """
     charged = accounts(ledger)
+    settings.require()
     if facts is None:
         charged.check(settings.price)
-    settings.require()
-    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit)).sifting(random_state)
+    engine = settings.opened(rows, facts, random_state)
     settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:
         warn(ledger_concern(settings.epsilon))
     if facts is None:
-        if settings.survey_shift_share > 0.0:
+        survey = settings.survey(engine, random_state)
+        if survey.gaussian:
             # Survey and release have one price together, which is charged before the survey draws noise.
-            charged = Prepaid(charged, replace(settings.price, unit=engine.unit_column))
-        facts = surveyed_facts(engine, settings, charged, random_state)
-    engine = opened(engine, facts.schema, facts.unit)
-    facts = facts.about(engine.unit, engine.schema)
-    if settings.delta is not None:
-        warn(delta_concern(settings.delta, most_units(engine.unit, facts.norms.n_rows)))
-    plan = settings.plan(facts, engine.n_features)
-    settings.require_price(plan, facts)
-    result = run(plan, engine, random_state=random_state, ledger=charged)
-    return fit_class(plan)(value=result.value, certificate=result.certificate, plan=plan, survey=facts.survey)
+            whole = replace(settings.price, what=f"survey and {settings.what}", unit=engine.unit_column)
+            charged = Prepaid(charged, whole)
+        findings = survey.run(engine, charged, random_state)
+        engine, found = findings.engine, settings.surveyed(findings)
+    else:
+        found = facts.about(engine.unit, engine.schema)
+    plan = settings.planned(found, engine)
+    _require_price(plan, found.spent, settings)
+    release = run(plan, engine, random_state=random_state, ledger=charged)
+    return settings.result(plan, release, found)
+
+
+def _require_price(plan: Plan, spent: tuple[Part, ...], settings: ReleaseSettings[R]) -> None:
+    """Raise if a plan leaves out the survey behind it, or costs more together with it than epsilon."""
+    counted = all(part in plan.spent for part in spent)
+    cost = sum_up(part.epsilon for part in (*spent, plan.price))
+    if not counted or cost > validate.target_epsilon(settings.epsilon):
+        raise MismatchError(
+            f"the plan of {type(settings).__name__} leaves out the survey, or costs more together with it than "
+            f"epsilon={settings.epsilon!r}. Pass spent=facts.spent, and plan for epsilon_after(facts.survey)."
+        )
 
 
 @validate.without_sizes

@@ -15,10 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais.data.cells import with_decimal_points
+from pais.data.cells import days_of
 from pais.data.dialect import Dialect
 from pais.data.engines import files
-from pais.data.typed import days_of
 from tests.unit.cli.commands import pais as command
 
 Floats = NDArray[np.float64]
@@ -96,7 +95,7 @@ def test_a_decimal_comma_in_quoted_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("cell", "value"), [("1,5", "1.5"), ("-2", "-2"), ("1.5", None), ("1.234,5", None), ("", "")])
 def test_decimal_commas_cell_by_cell(cell: str, value: str | None) -> None:
     for cells in ([cell], [cell, "1,0"], [cell, "1.0", None]):
-        assert with_decimal_points(pa.array(cells), ",")[0].as_py() == value
+        assert Dialect(decimal=",").cells(pa.array(cells), "numbers")[0].as_py() == value
 
 
 @pytest.mark.parametrize("bad", ["", ";;", '"', "\n", "a", "5", "é", 3])

@@ -14,8 +14,8 @@ from scipy import stats
 
 from pais import Ball, CoresetRule, Rule, UniformRule
 from pais.data.columns import Columns, Layout
-from pais.data.engines.base import Thinning
-from pais.data.engines.partition import Reading, Thin, over_partition
+from pais.data.engines.base import Sampling
+from pais.data.engines.partition import Reading, SampleTask, over_partition
 
 Floats = NDArray[np.float64]
 KEY = bytes(range(32))
@@ -31,8 +31,10 @@ def keep(
     names = [f"f{place}" for place in range(width)]
     schema = pa.schema([(name, pa.float64()) for name in names])
     layout = Layout.of(schema, Columns(features=tuple(names), carry=()), "the source")
-    thinning = Thinning(ball=BALL, rule=rule)
-    work = Thin(reading=Reading(layout=layout), thinning=thinning, screen=thinning.screen(width), seeded=None, key=key)
+    sampling = Sampling(ball=BALL, rule=rule)
+    work = SampleTask(
+        reading=Reading(layout=layout), sampling=sampling, screen=sampling.screen(width), seeded=None, key=key
+    )
     columns = {name: rows[:, place] for place, name in enumerate(names)}
     table = pa.table({**columns, "c0": np.arange(n)})
     batches, start, turn = [], 0, 0

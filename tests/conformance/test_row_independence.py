@@ -34,8 +34,7 @@ from pais._base.octaves import bin_of, edges
 from pais.data import ball as ball_module
 from pais.data.engines.base import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.kmeans.mechanism import LloydSample, Round
-from pais.kmeans.sums import ResidualRound, ResidualSample
+from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, Round
 from pais.mechanisms.noise import laplace_noise
 from tests.support.sampler_cases import clipped_sum
 
@@ -92,13 +91,13 @@ def test_norm_and_contribution_of_a_row_are_the_same_alone_and_among_others(
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
     ball = Ball(radius=RADIUS, order=order, center=center)
     alone = [block(rows[place : place + 1]) for place in range(len(rows))]
-    norms = np.concatenate([one.norms(ball) for one in alone])
+    norms = np.concatenate([one.all_norms(ball) for one in alone])
     added = np.array([one.octave_sums(ball) for one in alone])
     rng = np.random.default_rng(1)
     for size in (2, 3, 5, 13, 14):
         chosen = rng.permutation(len(rows))[:size]
         together = block(rows[chosen])
-        assert np.array_equal(together.norms(ball), norms[chosen])
+        assert np.array_equal(together.all_norms(ball), norms[chosen], equal_nan=True)
         assert np.array_equal(together.octave_sums(ball), added[chosen].sum(axis=0))
 
 
@@ -162,7 +161,9 @@ def residuals_of(
     """What a residual round computes for each row, in the Euclidean and in the l1 norm."""
     found: dict[str, NDArray[np.generic]] = {}
     for law in (GaussianNoise(scale=1.0), laplace_noise(1.0)):
-        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
+        round_ = ResidualRound(
+            count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat_share=0.3
+        )
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
         label, square = sample._grid.assign(grid, slice(None))
@@ -241,7 +242,7 @@ def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: boo
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
     wide = Ball(radius=2.0**100, order=order, center=center)
     one, other = RowBlock(rows, identity(len(rows))), by_columns(rows)
-    assert one.norms(wide).tobytes() == other.norms(wide).tobytes()
+    assert one.all_norms(wide).tobytes() == other.all_norms(wide).tobytes()
     assert np.array_equal(one.norm_bins(wide), other.norm_bins(wide))
     assert np.array_equal(one.octave_sums(wide), other.octave_sums(wide))
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pais.data.engines.partition import Work, over_partition
-from pais.data.engines.spark import ByUnit
+from pais.data.engines.partition import Task, over_partition
+from pais.data.engines.spark import UnitTask
 from pais.errors import DataError
 
 
 @dataclass(kw_only=True)
-class Seen(Work):
+class Seen(Task):
     """Remember the batches."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -34,30 +34,30 @@ def batch_of(ids: list[int], first: int) -> pa.RecordBatch:
 @given(st.lists(st.integers(1, 9), max_size=8), st.lists(st.integers(0, 7), max_size=30))
 def test_every_unit_is_in_one_batch_and_no_row_is_lost(sizes: list[int], cuts: list[int]) -> None:
     ids = [unit for unit, size in enumerate(sizes) for _ in range(size)]
-    work, first = ByUnit(work=Seen(), position=1), 0
+    task, first = UnitTask(task=Seen(), position=1), 0
     for cut in [*cuts, len(ids)]:
         part = ids[first : first + cut]
-        work.take(batch_of(part, first))
+        task.take(batch_of(part, first))
         first += len(part)
-    assert work.end() is None
-    assert isinstance(work.work, Seen)
-    seen = [batch.column(1).to_pylist() for batch in work.work.batches]
+    assert task.end() is None
+    assert isinstance(task.task, Seen)
+    seen = [batch.column(1).to_pylist() for batch in task.task.batches]
     assert [unit for batch in seen for unit in batch] == ids
-    assert [row for batch in work.work.batches for row in batch.column(0).to_pylist()] == list(range(len(ids)))
+    assert [row for batch in task.task.batches for row in batch.column(0).to_pylist()] == list(range(len(ids)))
     owners = [set(batch) for batch in seen]
     assert sum(map(len, owners)) == len(set(ids))
 
 
 @pytest.mark.parametrize("batches", [[[1, 2, 1]], [[1, 1], [2, 2], [1, 1]], [[1, 2], [2, 1]], [[2], [2], [1]]])
 def test_a_unit_that_appears_again_after_others_is_refused(batches: list[list[int]]) -> None:
-    work = pickle.dumps(ByUnit(work=Seen(), position=1))
+    work = pickle.dumps(UnitTask(task=Seen(), position=1))
     answers = list(over_partition(work, 0, iter([batch_of(ids, 0) for ids in batches])))
     notes = [note for answer in answers for note in answer.column("note").to_pylist()]
     assert notes == ["Spark did not sort the rows by unit. Store the ids as integers or as plain text."]
 
 
 @dataclass(kw_only=True)
-class Failing(Work):
+class Failing(Task):
     """Fail with a message that quotes a row, in the middle or at the end."""
 
     at_end: bool

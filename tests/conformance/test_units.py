@@ -19,7 +19,7 @@ from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
 from pais.data.engines import files, local as members, streams, streams as batch_engine
-from pais.data.engines.base import Engine, Thinning
+from pais.data.engines.base import Engine, Sampling
 from pais.planning.norm_survey import _NormCounts
 from tests.conformance.streams import STREAMS, shuffled
 from tests.support.sampler_cases import clipped_sum
@@ -210,7 +210,7 @@ def test_norm_of_a_unit_decides_on_its_probability() -> None:
     rows = usable(FRAME)
     square = np.square(np.minimum(np.linalg.norm(rows[list(FEATURES)], axis=1), RADIUS))
     root = np.sqrt(pd.Series(square).groupby(rows["who"].to_numpy()).mean())
-    kept = opened(FRAME, carry=("who",)).thin(Thinning(ball=ball, rule=rule), bit_source(2))
+    kept = opened(FRAME, carry=("who",)).sample(Sampling(ball=ball, rule=rule), bit_source(2))
     assert kept.carried is not None
     who = kept.carried["who"].to_numpy()
     n_rows = rows.groupby("who").size().loc[who].to_numpy()

@@ -96,7 +96,7 @@ def test_at_the_same_loss_the_constrained_curve_lies_below(sampler: str, study: 
 
 def test_guide_quotes_the_results_of_the_study() -> None:
     """All sentences but the last follow from exact errors, which do not depend on the number of runs."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide" / "laplace-sum.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce-the-paper.md").read_text(encoding="utf-8")
     found, _, _ = study_module.reading_text(study_module.run_study(runs=2, seed=0)).partition("Check:")
     assert " ".join(found.split()) in " ".join(guide.split())
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pais
 from pais import Ball, CoresetRule
 from pais._base.randomness import BitSource, StreamBits, bit_source
-from pais.data.engines.base import Engine, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Sampling, WeightedRows
 from pais.data.sources import source
 from tests.integration.spark_cluster import Cluster, cluster, wait_for
 
@@ -41,7 +41,7 @@ def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def kept(engine: Engine, bits: BitSource) -> list[list[float]]:
-    found: WeightedRows = engine.thin(Thinning(ball=BALL, rule=RULE), bits)
+    found: WeightedRows = engine.sample(Sampling(ball=BALL, rule=RULE), bits)
     return sorted(np.column_stack([found.rows, found.weights]).tolist())
 
 

@@ -91,7 +91,6 @@ def test_an_optional_package_is_imported_in_one_place_at_most() -> None:
             "data/checking.py",
             "kmeans/view.py",
             "linear/coefficients.py",
-            "logistic/planning.py",
             "pca/components.py",
             "statistics/table.py",
         ),

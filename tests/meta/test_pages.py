@@ -14,7 +14,6 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 HELD_BY = {
     "README.md": "tests/meta/test_readme.py",
     "docs/guide/spark.md": "tests/meta/test_spark_page.py",
-    "docs/guide/spark-cluster.md": "tests/meta/test_spark_page.py",
     "docs/guide/": "tests/meta/test_guides.py",
 }
 

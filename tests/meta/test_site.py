@@ -67,12 +67,12 @@ def test_pages_that_are_missing_are_left_out_and_new_ones_come_last() -> None:
     found = HOOKS.ordered("theory", ["errata", "no-such-page"])
     assert found[0] == "theory/errata.md"
     assert "theory/no-such-page.md" not in found
-    assert "theory/lattice.md" in found[1:]
+    assert "theory/first-crossing.md" in found[1:]
 
 
 def test_site_links_resolve_or_become_text() -> None:
     assert rewritten("[limits](../../LIMITS.md#top)", "guide/x.md") == "[limits](../limits.md#top)"
-    assert rewritten("[first](docs/guide/first-run.md)", "index.md") == "[first](guide/first-run.md)"
+    assert rewritten("[first](docs/guide/segments.md)", "index.md") == "[first](guide/segments.md)"
     assert rewritten("[code](../../src/pais/data/ball.py)", "guide/x.md") == "code (`src/pais/data/ball.py`)"
     assert rewritten("[CITATION.cff](CITATION.cff)", "index.md") == "CITATION.cff"
     assert rewritten("[away](https://example.org)", "index.md") == "[away](https://example.org)"

@@ -18,7 +18,7 @@ from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.auditing.targets import epsilon_lower_bound, measure_each, measure_many
-from pais.kmeans.mechanism import Round
+from pais.kmeans.rounds import Round
 from pais.privacy.profiles import GaussianProfile
 from tests.support.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 

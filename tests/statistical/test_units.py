@@ -11,7 +11,7 @@ from scipy import stats
 import pais
 from pais import Ball, CoresetRule
 from pais._base.randomness import bit_source
-from pais.data.engines.base import Thinning
+from pais.data.engines.base import Sampling
 
 pytestmark = pytest.mark.statistical
 
@@ -39,7 +39,7 @@ def samples(*, unit: str | None, seeded: bool) -> Bools:
     engine = pais.source(FRAME.assign(row=np.arange(len(FRAME))), columns=["x", "y"], carry=["row"], unit=unit)
     found = np.zeros((DRAWS, len(FRAME)), dtype=bool)
     for number in range(DRAWS):
-        kept = engine.thin(Thinning(ball=BALL, rule=RULE), bit_source(number if seeded else None))
+        kept = engine.sample(Sampling(ball=BALL, rule=RULE), bit_source(number if seeded else None))
         assert kept.carried is not None
         found[number, kept.carried["row"].to_numpy()] = True
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import pais
-from pais.kmeans.mechanism import Round
+from pais.kmeans.rounds import Round
 
 LAPLACE_BALL = pais.Ball(radius=1.0, order=1.0)
 PAIR = pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=[[0.0]])

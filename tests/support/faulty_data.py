@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.cli.app import app
-from pais.data.engines import arrow
+from pais.data.engines import files as arrow
 
 N = 6000
 # In every data set of this file; it must not be in any error.

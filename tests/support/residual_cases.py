@@ -17,7 +17,7 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.sums import ResidualRound, ResidualSample
+from pais.kmeans.rounds import ResidualRound, ResidualSample
 from pais.mechanisms.noise import NoiseLaw
 
 MECHANISMS = ["gaussian", "l2", "laplace"]
@@ -31,7 +31,7 @@ def round_of(mechanism: str, *, radius: float = 1.0, flat: float = 0.3, **change
     }
     count, distance, residual = laws[mechanism]
     settings = {"count_noise": count, "distance_noise": distance, "residual_noise": residual}
-    return ResidualRound(**{**settings, "radius": radius, "flat": flat, **changes})
+    return ResidualRound(**{**settings, "radius": radius, "flat_share": flat, **changes})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from pais import Ball, Rule
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
-from pais.data.engines.base import Engine, Thinning, WeightedRows
-from pais.data.engines.local import Members, UnitThinning
+from pais.data.engines.base import Engine, Sampling, WeightedRows
+from pais.data.engines.local import Members, UnitSampling
 from pais.data.sources import source
 from pais.data.units import Unit
 from pais.mechanisms.base import Mechanism
@@ -98,7 +98,7 @@ def opened(rows: FloatArray, who: list[Any] | NDArray[Any], max_rows: int = 1) -
 def all_kept(engine: Engine, ball: Ball, rule: Rule) -> WeightedRows:
     """A sample in which every unit was kept, with the weights of its probability."""
     with patch("pais.data.engines.local.bernoulli", lambda probability, *_: np.ones(probability.size, dtype=bool)):
-        return engine.thin(Thinning(ball=ball, rule=rule), bit_source(None))
+        return engine.sample(Sampling(ball=ball, rule=rule), bit_source(None))
 
 
 def norm_of_unit(rows: FloatArray, ball: Ball, max_rows: int = 1) -> float:
@@ -109,7 +109,7 @@ def norm_of_unit(rows: FloatArray, ball: Ball, max_rows: int = 1) -> float:
     for block in blocks:
         members.add(block)
     members.finish()
-    sample = UnitThinning(members=members, thinning=Thinning(ball=ball, rule=_NONE))
+    sample = UnitSampling(members=members, sampling=Sampling(ball=ball, rule=_NONE))
     for block in blocks:
         sample.measure(block)
     return float(sample.norms(slice(0, 1))[0])

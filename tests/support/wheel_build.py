@@ -40,8 +40,13 @@ def check_content(wheel: Path) -> list[str]:
         (metadata_name,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(metadata_name))
     info = metadata_name.removesuffix("METADATA")
-    modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "pais").rglob("*.py")}
-    missing = (modules | {*REQUIRED, info + "licenses/LICENSE", info + "entry_points.txt"}) - names
+    source = ROOT / "src"
+    files = {
+        path.relative_to(source).as_posix()
+        for path in (source / "pais").rglob("*.*")
+        if path.suffix in (".py", ".html", ".css")
+    }
+    missing = (files | {*REQUIRED, info + "licenses/LICENSE", info + "entry_points.txt"}) - names
     foreign = {name for name in names if not name.startswith(("pais/", info))}
     if missing or foreign:
         sys.exit(f"{wheel.name} lacks {sorted(missing)}, and has {sorted(foreign)} besides the package")

@@ -15,19 +15,21 @@ import pais
 from pais import GaussianNoise, LpNoise
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, bit_source
+from pais.accounting.ledger import accounts
 from pais.data.engines.base import Engine, Fold
 from pais.data.kinds import Auto
 from pais.data.sources import source
 from pais.planning.column_survey import (
+    ColumnBounds,
     ColumnRange,
     _CellCounts,
     _means,
     _OctaveTotals,
     clipped_total,
     column_ranges,
-    with_bounds,
+    octave_totals,
 )
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import Stages, SurveyNoise
 
 Floats = NDArray[np.float64]
 GAUSSIAN, PURE = SurveyNoise(shift=0.05), SurveyNoise(epsilon=0.3)
@@ -130,7 +132,7 @@ def stages_of(
         return draw_steps(self, shape, lattice, bits, **more)
 
     monkeypatch.setattr(law, "draw_steps", draw)
-    column_ranges(source(rows), range(d), noise, bit_source(0, stream=2))
+    found(rows, noise)
     return losses
 
 
@@ -193,7 +195,8 @@ def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytes
 
 
 def found(rows: Floats, noise: SurveyNoise, seed: int = 0) -> tuple[ColumnRange, ...]:
-    return column_ranges(source(rows), range(rows.shape[1]), noise, bit_source(seed, stream=2))
+    engine, places = source(rows), range(rows.shape[1])
+    return column_ranges(octave_totals(engine, places, seeded=True), engine, places, noise, bit_source(seed, stream=2))
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
@@ -321,8 +324,9 @@ def test_rare_values_are_not_blown_up() -> None:
 def test_standardized_columns_cost_the_same_and_are_clipped_far_out_only() -> None:
     rows = pa.table({"a": np.random.default_rng(0).normal(50.0, 2.0, 20_000)})
     schemas = [pais.Schema((Auto(name="a", standardized=standardized, factor=3.0),)) for standardized in (False, True)]
-    noise = SurveyNoise(shift=0.05)
-    results = [with_bounds(source(rows, columns=schema), noise, bit_source(1)) for schema in schemas]
+    noise = SurveyNoise(epsilon=1.0)
+    stages = Stages(noise=noise, stages=(ColumnBounds(),))
+    results = [stages.run(source(rows, columns=schema), accounts(None), 1) for schema in schemas]
     assert results[0].noise == results[1].noise
     clipped, standard = (result.engine for result in results)
     assert clipped.schema is not None

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pais import Ball, GaussianNoise
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.mechanism import LloydSample, Round
-from pais.kmeans.sums import Grid, ResidualRound, ResidualSample, most_bits
+from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, Round, RowGrid, most_bits
 from tests.support.lattice_cases import nearest, random_content, seeded
 
 Floats = NDArray[np.float64]
@@ -97,7 +96,7 @@ def test_a_round_releases_the_same_bits_for_any_number_of_threads(cores: int) ->
         distance_noise=GaussianNoise(scale=1.0),
         residual_noise=GaussianNoise(scale=1.0),
         radius=1.0,
-        flat=0.2,
+        flat_share=0.2,
     )
 
     def released() -> tuple[bytes, ...]:
@@ -110,9 +109,9 @@ def test_a_round_releases_the_same_bits_for_any_number_of_threads(cores: int) ->
         arrays = (one.noisy_counts, one.noisy_sums, two.noisy_counts, two.noisy_distances, two.noisy_residuals)
         return tuple(array.tobytes() for array in arrays)
 
-    with patch("pais.kmeans.sums.cores", lambda: cores):
+    with patch("pais.kmeans.rounds.cores", lambda: cores):
         parts = released()
-    with patch("pais.kmeans.sums._PART_ROWS", 50_000):
+    with patch("pais.kmeans.rounds._PART_ROWS", 50_000):
         assert parts == released()
 
 
@@ -151,7 +150,7 @@ def test_squared_distances_that_follow_from_scores_are_exact(d: int) -> None:
     rows = rng.uniform(-1.0, 1.0, (300, d))
     rows[:5] = np.sign(rows[:5])
     centers = -rows[:7].copy()
-    grid = Grid(rows, 1.0, most_bits(d))
+    grid = RowGrid(rows, 1.0, most_bits(d))
     steps = grid.of_centers(centers)
     label, square = grid.assign(steps, slice(None))
     for i in range(300):
@@ -165,7 +164,7 @@ def test_points_of_the_grid_are_no_longer_than_their_rows(radius: float) -> None
     rows = rng.uniform(-1.0, 1.0, (500, 3)) * radius
     rows[:3] = radius * np.eye(3)
     for bits in (8, 17, most_bits(3)):
-        grid = Grid(rows, radius, bits)
+        grid = RowGrid(rows, radius, bits)
         assert np.max(np.abs(grid.points)) <= 2.0**bits
         for point, row in zip(grid.points.ravel().tolist(), rows.ravel().tolist(), strict=True):
             assert abs(Fraction(point)) <= abs(Fraction(row)) * Fraction(grid.per_unit) * (1 + Fraction(1, 2**52))

@@ -29,7 +29,7 @@ from pais import (
 )
 from pais._base.lattice import Lattice
 from pais._base.randomness import BitSource
-from pais.data.engines.base import Engine, Fold, Thinning
+from pais.data.engines.base import Engine, Fold, Sampling
 from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, naive_total, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ class Unread(Engine):
         self.looks += 1
         raise AssertionError("a row was read")
 
-    def thin(self, thinning: Thinning, bits: BitSource) -> Any:
+    def sample(self, sampling: Sampling, bits: BitSource) -> Any:
         self.looks += 1
         raise AssertionError("a row was read")
 

@@ -31,7 +31,7 @@ from pais._base.numerics import lowered, raised
 from pais._base.randomness import BitSource, SecureBits
 from pais.accounting.part import sum_up, what_is_left
 from pais.data.engines.blocks import Screen
-from pais.kmeans.mechanism import Round
+from pais.kmeans.rounds import Round
 from pais.privacy.amplification import amplified_epsilon
 
 Floats = NDArray[np.float64]

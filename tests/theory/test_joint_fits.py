@@ -16,7 +16,7 @@ from pais import GaussianNoise, KMeansSettings, Plan, Survey
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource
 from pais.accounting.ledger import accounts
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.joint import delta_after, joint_delta, kept_limit_of_rounds
 from tests.support.sampler_cases import cloud

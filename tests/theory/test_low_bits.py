@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, GaussianNoise, WeightedCount, WeightedMean, WeightedSum, laplace_noise
 from pais._base.lattice import IntArray, Lattice
-from pais.kmeans.mechanism import LloydSample, Round, count_lattice, sum_lattice
-from pais.kmeans.sums import ResidualSample, SecondMoment, Steps
+from pais.kmeans.rounds import LloydSample, ResidualSample, Round, SecondMoment, Steps, count_lattice, sum_lattice
 from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 from tests.support.residual_cases import MECHANISMS, round_of
 
@@ -79,7 +78,7 @@ def test_counts_and_sums_of_plain_k_means_are_whole_multiples_of_public_steps(no
 def test_residuals_and_moments_of_k_means_are_whole_multiples_of_public_steps(mechanism: str) -> None:
     round_ = round_of(mechanism, radius=8.0)
     centers, clip = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]]), np.array([0.3, 4.0])
-    moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat_share=0.2)
     # The steps follow from radius, noise, largest weight and number of rows.
     side = max(3.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**38))
     sizes = Steps.of((round_,), 2, 100.0, 5.0)

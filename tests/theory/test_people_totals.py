@@ -14,16 +14,24 @@ import pytest
 import pais
 from pais._base.lattice import IntArray
 from pais.data.ball import Ball
+from pais.data.engines.base import PeopleTable
 from pais.data.engines.local import Members
-from pais.data.engines.people import PeopleTable
 from pais.data.schema import Schema
 from pais.data.sources import cells
 from pais.mechanisms.base import exact_epsilon
 from pais.mechanisms.blocks import Levels, Line, Rows, Split
 from pais.mechanisms.noise import GaussianNoise, laplace_noise
 from pais.privacy.rules import UniformRule
-from pais.statistics.people import Totals, bound_from_octaves, bound_from_sizes
-from pais.statistics.people_totals import STEPS_PER_ROW, BoundedTotals, NormsOfPeople, PeopleTotals, RowSteps
+from pais.statistics.people_totals import (
+    STEPS_PER_ROW,
+    BoundedTotals,
+    NormsOfPeople,
+    PeopleTotals,
+    RowSteps,
+    Totals,
+    bound_from_octaves,
+    bound_from_sizes,
+)
 
 REGIONS = ["north", "south", "east"]
 SCHEMA = Schema.of({"x": (-50, 100), "y": (0, 10), "region": REGIONS})

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 from pais import Ball, NormDistribution, Plan, plan_kmeans
-from pais.kmeans.sums import ResidualRound
+from pais.kmeans.rounds import ResidualRound
 from pais.planning.settings import MOST_SAMPLE_NUMBERS
 from pais.privacy.rules import largest_coreset_size
 
@@ -111,13 +111,13 @@ def shift_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
         constant, slope = mp.mpf(0), mp.mpf(0)
         for round_ in mechanism.rounds:
             assert isinstance(round_, ResidualRound)
-            flat = mp.mpf(0) if round_.whole_rows else mp.mpf(round_.flat)
+            flat = mp.mpf(0) if round_.whole_rows else mp.mpf(round_.flat_share)
             precision = 1 / mp.mpf(round_.residual_noise.scale) ** 2
             constant += 1 / mp.mpf(round_.count_noise.scale) ** 2 + 1 / mp.mpf(round_.distance_noise.scale) ** 2
             constant += flat * precision
             slope += (1 - flat) * precision / mp.mpf(mechanism.radius) ** 2
         clip, precision = mp.mpf(moment.radius) ** 2, 1 / mp.mpf(moment.noise.scale) ** 2
-        column, flat = mp.mpf(1) / 4, mp.mpf(moment.flat)
+        column, flat = mp.mpf(1) / 4, mp.mpf(moment.flat_share)
         constant += clip**2 * (flat * (1 + column) ** 2 + (1 - flat) * column**2) * precision
         slope += clip * (1 - flat) * (1 + 2 * column) * precision
         shifts = [float(mp.sqrt(constant + slope * mp.mpf(z) ** 2)) for z in np.ravel(norm).tolist()]
@@ -129,7 +129,7 @@ def loss_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
     constant, slope = Fraction(0), Fraction(0)
     for round_ in mechanism.rounds:
         assert isinstance(round_, ResidualRound)
-        flat = Fraction(0) if round_.whole_rows else Fraction(round_.flat)
+        flat = Fraction(0) if round_.whole_rows else Fraction(round_.flat_share)
         constant += 1 / Fraction(round_.count_noise.scale) + 1 / Fraction(round_.distance_noise.scale)
         constant += flat / Fraction(round_.residual_noise.scale)
         slope += (1 - flat) / Fraction(round_.residual_noise.scale) / Fraction(mechanism.radius)
@@ -216,7 +216,7 @@ def test_the_unit_of_the_data_only_scales_radii_and_the_noise_of_the_moment(fact
         assert isinstance(one, ResidualRound)
         assert isinstance(other, ResidualRound)
         assert other.radius == pytest.approx(1000.0 * one.radius, rel=1e-12)
-        assert (other.flat, other.whole_rows) == (one.flat, one.whole_rows)
+        assert (other.flat_share, other.whole_rows) == (one.flat_share, one.whole_rows)
         for name in ("distance_noise", "residual_noise"):
             assert getattr(other, name).scale == pytest.approx(getattr(one, name).scale, rel=1e-6)
     if here.moment is not None:

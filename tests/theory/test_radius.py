@@ -10,7 +10,8 @@ import pytest
 
 import pais
 from pais import Facts, KMeansSettings, MismatchError, NormDistribution, Plan, Survey
-from pais.planning.radius import best_radius, radius_at, square_noise
+from pais.kmeans.planning import best_radius, square_noise
+from pais.planning.choices import radius_at
 from pais.privacy.amplification import largest_shift
 
 

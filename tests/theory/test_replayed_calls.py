@@ -21,11 +21,10 @@ from pais._base.tape import TAPE
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, replay
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.mechanism import Round
-from pais.kmeans.sums import ResidualRound, SecondMoment
+from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
 from pais.mechanisms.blocks import Split
-from pais.planning.column_survey import column_ranges
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.column_survey import column_ranges, octave_totals
+from pais.planning.survey import SurveyNoise
 from pais.privacy.profiles import ShiftProfile
 from tests.support.kept import kept_with
 
@@ -198,7 +197,12 @@ def shares_of(move: Move, plan: pais.Plan, record: Any) -> tuple[float, float]:
 
 def bounds_of_a_column(epsilon: float) -> Call:
     noise = SurveyNoise(epsilon=epsilon)
-    return lambda table, seed: column_ranges(pais.source(table), [0], noise, bit_source(seed))
+
+    def call(table: Any, seed: Any) -> Any:
+        engine, bits = pais.source(table), bit_source(seed)
+        return column_ranges(octave_totals(engine, [0], seeded=not bits.private), engine, [0], noise, bits)
+
+    return call
 
 
 def survey_of_norms(epsilon: float) -> Call:
@@ -265,7 +269,7 @@ class Added:
 
 
 L2, GAUSS = pais.LpNoise(scale=3.0, p=2.0), pais.GaussianNoise(scale=3.0)
-FIRST_MOMENT = SecondMoment(noise=GAUSS, radius=1.0, flat=0.5)
+FIRST_MOMENT = SecondMoment(noise=GAUSS, radius=1.0, flat_share=0.5)
 RADIUS = 2.0
 LOUD = pais.GaussianNoise(scale=300.0)
 CLUSTERS: dict[str, Any] = {
@@ -290,8 +294,8 @@ MECHANISMS: dict[str, Any] = {
     # The noise of the rounds is large, so that the first moment has most of the price.
     "k-means": pais.KMeans(
         rounds=(
-            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
-            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat_share=0.5),
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat_share=0.5),
         ),
         explore=1,
         moment=FIRST_MOMENT,

@@ -16,8 +16,8 @@ import pais
 from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Tails, rounded_noise
 from pais._base.randomness import SeededBits
-from pais.kmeans import sums as residual
-from pais.kmeans.sums import ResidualRound, ResidualSample, SecondMoment
+from pais.kmeans import rounds as residual
+from pais.kmeans.rounds import ResidualRound, ResidualSample, SecondMoment
 from pais.mechanisms.noise import NoiseLaw
 from tests.support.residual_cases import (
     MECHANISMS,
@@ -132,8 +132,8 @@ def flat_left_out(round_: ResidualRound) -> Any:
 
 
 def distance_left_out(round_: ResidualRound) -> Any:
-    parts = [round_.count_noise.count_profile(), round_._residual_noise_over(round_.flat).count_profile()]
-    parts.append(round_._residual_noise_over(1.0 - round_.flat, unit=round_.radius).sum_profile())
+    parts = [round_.count_noise.count_profile(), round_._residual_noise_over(round_.flat_share).count_profile()]
+    parts.append(round_._residual_noise_over(1.0 - round_.flat_share, unit=round_.radius).sum_profile())
     return parts[0] + parts[1] + parts[2]  # type: ignore[operator]  # profiles of one kind
 
 
@@ -203,7 +203,7 @@ def test_residual_sums_are_those_of_rational_arithmetic(mechanism: str, d: int) 
             squares = [sum(gap * gap for gap in one) for one in gaps]
             j = squares.index(min(squares))
             z = norm_of(point, round_.order) / mp.mpf(2) ** sizes.grid_bits
-            flat = mp.mpf(round_.flat)
+            flat = mp.mpf(round_.flat_share)
             reach = mp.sqrt(flat + (1 - flat) * z * z) if mechanism == "gaussian" else flat + (1 - flat) * z
             ratio = norm_of(gaps[j], round_.order) / (mp.mpf(cells.clip[j]) * per_unit.numerator / per_unit.denominator)
             ratio /= reach
@@ -302,7 +302,7 @@ def test_a_round_does_not_mix_pure_and_gaussian_noise() -> None:
     with pytest.raises(pais.MismatchError, match="mixes"):
         round_of("l2", count_noise=GaussianNoise(scale=1.0))
     settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat_share=0.2)
     pais.KMeans(rounds=(round_of("gaussian"),), moment=moment, **settings)
     with pytest.raises(pais.MismatchError, match="mixes"):
         pais.KMeans(rounds=(round_of("l2"),), moment=moment, **settings)
@@ -352,7 +352,7 @@ def test_the_reach_is_below_its_formula_and_never_below_the_share_of_the_radius(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_round_is_read_back_from_its_description(mechanism: str) -> None:
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat_share=0.2)
     made = pais.KMeans(
         n_clusters=3,
         n_features=2,

@@ -17,8 +17,6 @@ from pais import ArgumentError, GaussianNoise, GeometricNoise, LpNoise, VectorSt
 from pais._base.lattice import IntArray
 from pais.data.units import Unit
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Line, Product, Rows, Split, Truth
-from pais.statistics import planning
-from pais.statistics.clipping import with_ends
 from pais.statistics.recipes import (
     Counts,
     Covariance,
@@ -30,7 +28,9 @@ from pais.statistics.recipes import (
     SumsOfSample,
     Variances,
 )
+from pais.statistics.settings import scaled_blocks
 from pais.statistics.table import Fields
+from pais.statistics.uncertainty import with_ends
 
 # Columns 0 to 2 are numbers, 3 to 5 categories, 6 is a boolean.
 BLOCKS: tuple[Block, ...] = (
@@ -152,7 +152,7 @@ def test_the_blocks_of_every_statistic_share_the_price_of_one_count(
     names = [name for name in COLUMNS if name != "kind" or not isinstance(recipe, Covariance)]
     schema = pais.Schema.of({name: COLUMNS[name] for name in names})
     fields = Fields.of(schema, names, (), pooled=pooled)
-    blocks = planning.scaled_blocks(with_ends(recipe.blocks(fields), fields, gaussian=gaussian), gaussian=gaussian)
+    blocks = scaled_blocks(with_ends(recipe.blocks(fields), fields, gaussian=gaussian), gaussian=gaussian)
     shares = [1 / Fraction(block.factor) ** (2 if gaussian else 1) for block in blocks]
     assert 1 - Fraction(1, 10**9) <= sum(shares) <= 1
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pais import Ball, UniformRule, sample
 from pais._base.lattice import Lattice
-from pais.data.engines import memory as memory_engine
+from pais.data.engines import local as memory_engine
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.sources import source
 from tests.support.lattice_cases import NOISES, SMALLEST, awkward_rows, naive_total, noises

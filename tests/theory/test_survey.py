@@ -17,7 +17,7 @@ from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
 from pais.planning.norm_counts import NormCounts
 from pais.planning.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import SurveyNoise
 from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]

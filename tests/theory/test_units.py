@@ -21,9 +21,9 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
-from pais.data.engines.local import UnitThinning
+from pais.data.engines.local import UnitSampling
 from pais.data.units import Unit
-from pais.kmeans.sums import ResidualSample, SecondMoment
+from pais.kmeans.rounds import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.planning.norm_survey import _NormCounts
 from tests.support.mechanism_cases import MECHANISMS, NOISES, order_of
@@ -180,7 +180,7 @@ def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.
 
 def moment_share(unit: Floats, flat: float) -> float:
     """Loss of a unit in the second moment, over its price."""
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat=flat)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat_share=flat)
     ball = Ball(radius=RADIUS)
     rule = CoresetRule(sample_size=30.0, n_rows=1000.0, mean_square_norm=1.0, radius=RADIUS, uniform_share=0.1)
     names = [f"other {number}" for number in range(12)]
@@ -216,18 +216,18 @@ def test_a_second_moment_changes_by_no_more_than_the_price(flat: float) -> None:
 def mean_of_norms() -> Iterator[None]:
     """The sum of a |x| instead of the root of the sum of a |x|^2. It is enough for counts and sums alone."""
 
-    def measured(self: UnitThinning, block: Any) -> None:
-        norm = block.all_norms(self.thinning.ball)
+    def measured(self: UnitSampling, block: Any) -> None:
+        norm = block.all_norms(self.sampling.ball)
         numbers = self.members.numbers(block)
         if not hasattr(self, "totals"):
             self.totals = np.zeros(self.members.size)  # type: ignore[attr-defined]
         np.add.at(self.totals, numbers, norm)  # type: ignore[attr-defined]
 
-    def norms(self: UnitThinning, piece: slice) -> Floats:
+    def norms(self: UnitSampling, piece: slice) -> Floats:
         rows = np.maximum(self.members.n_rows[piece], self.members.unit.max_rows)
         return np.asarray(self.totals[piece] / rows)  # type: ignore[attr-defined]
 
-    with patch.object(UnitThinning, "measure", measured), patch.object(UnitThinning, "norms", norms):
+    with patch.object(UnitSampling, "measure", measured), patch.object(UnitSampling, "norms", norms):
         yield
 
 

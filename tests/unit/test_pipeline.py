@@ -10,7 +10,7 @@ import pytest
 import pais
 from pais._base.randomness import bit_source
 from pais.accounting.ledger import accounts
-from pais.kmeans.mechanism import Round
+from pais.kmeans.rounds import Round
 from pais.pipeline import measure
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 4)) * 0.3

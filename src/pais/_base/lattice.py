@@ -2,7 +2,7 @@
 
 Contributions are truncated toward zero to whole steps and added as integers. Then whole steps of noise are added. The
 released value has the distribution of the ideal real-valued mechanism rounded to the lattice: see
-`docs/theory/lattice.md`.
+`docs/theory/notes/lattice.md`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -62,26 +61,6 @@ class SeededBits(BitSource):
 
     def raw(self, n_bytes: int) -> bytes:
         return self._generator.bytes(n_bytes)
-
-
-class PaidBits(BitSource):
-    """Bits from another source, with a payment just before the first bit is drawn.
-
-    So rows are read before the payment, and an error about the rows costs no budget.
-    """
-
-    def __init__(self, bits: BitSource, pay: Callable[[], None]) -> None:
-        self.private = bits.private
-        self._bits, self._pay = bits, pay
-        self._lock, self._paid = threading.Lock(), False
-
-    def raw(self, n_bytes: int) -> bytes:
-        # If the payment is refused, no bits are returned.
-        with self._lock:
-            if not self._paid:
-                self._pay()  # [note: ledger-3]
-                self._paid = True
-        return self._bits.raw(n_bytes)
 
 
 class StreamBits(BitSource):

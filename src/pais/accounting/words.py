@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.numerics import raised
 from pais.data.checks import with_article
 from pais.data.units import people_word
+from pais.mechanisms.base import Mechanism
 
 ONE_ROW = "one row added or removed"
 
@@ -58,29 +59,33 @@ def certificate_text(content: Mapping[str, Any]) -> str:
         ]
     neighbours = str(content["neighbours"])
     lines += ["", "Guarantee", *guarantee_lines(epsilon, delta, neighbours), *delta_lines(content)]
-    lines += if_kept_lines(epsilon, float(content["epsilon_if_kept"]), neighbours)
+    kept, unit = float(content["epsilon_if_kept"]), person_of(neighbours)
+    if not kept >= epsilon:
+        raise ValueError
+    lines.append(
+        "  It does not depend on keeping the sample secret."
+        if kept <= epsilon * (1.0 + 1e-6)
+        else f"  The sample must stay secret: if it becomes known that {with_article(unit)} was kept, that {unit} has "
+        f"epsilon {raised(kept)}."
+    )
     lines += ["", "Parts"]
     lines += [f"  {part['what']}: {price_in_words(part)}" for part in content["parts"]]
     lines += joint_lines(content, neighbours)
     lines += ["", "How", *how_lines(content)]
     if content["schema"] is not None:
         lines += ["", "Columns", *(f"  {name}: {words}" for name, words in columns_in_words(content["schema"]))]
+    limit = "one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)"
+    if neighbours != ONE_ROW:
+        limit = f"one {unit}: all rows with the same {unit_of(neighbours)} together"
     lines += [
         "",
         "Limits",
-        *_unit_limit(neighbours),
+        f"  The guarantee is for {limit}.",
         "  It does not cover steps that were fitted to the rows before this release, such as a scaler.",
         "  It does not cover other releases from the same rows: add their epsilons and deltas.",
         f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
     ]
     return "\n".join(lines)
-
-
-def _unit_limit(neighbours: str) -> list[str]:
-    if neighbours != ONE_ROW:
-        unit = unit_of(neighbours)
-        return [f"  The guarantee is for one {person_of(neighbours)}: all rows with the same {unit} together."]
-    return ["  The guarantee is for one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)."]
 
 
 def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
@@ -103,19 +108,6 @@ def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", apart from delta."
     return lines
-
-
-def if_kept_lines(epsilon: float, kept: float, neighbours: str = ONE_ROW) -> list[str]:
-    """Explain the guarantee that remains once the sample is known."""
-    if not kept >= epsilon:
-        raise ValueError
-    if kept <= epsilon * (1.0 + 1e-6):
-        return ["  It does not depend on keeping the sample secret."]
-    unit = person_of(neighbours)
-    return [
-        f"  The sample must stay secret: if it becomes known that {with_article(unit)} was kept, that {unit} has "
-        f"epsilon {raised(kept)}.",
-    ]
 
 
 def delta_lines(content: Mapping[str, Any]) -> list[str]:
@@ -144,37 +136,20 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     """Describe how the rows were bounded, sampled and measured."""
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
-    lines = [
-        f"  Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}.",
-        *(
-            [f"  Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm."]
-            if "constant" in ball
-            else []
-        ),
-        f"  {_rule_in_words(rule)}",
-    ]
-    rounds = mechanism.get("rounds")
-    if "n_clusters" not in mechanism or not isinstance(rounds, list):
-        steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
-        return [*lines, f"  Then: {mechanism['mechanism']}{steps}, with noise."]
-    counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
-    most = "up to " if mechanism.get("choose") else ""
-    lines.append(f"  Then {most}{mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
-    if isinstance(mechanism.get("second_moment"), dict):
-        lines.append("  The first centers come from a noisy mean and second moment of the rows.")
-    if last is not None:
-        return [
-            *lines,
-            f"  Each round has noisy counts and sums: in the last, {counts['law']} noise of scale "
-            f"{counts['scale']:.6g} on counts, {last['law']} {last['scale']:.6g} on sums.",
-        ]
-    last = rounds[-1]["residual_noise"]
-    return [
-        *lines,
-        "  Each round has a noisy count, a noisy sum of distances and a noisy sum of residuals (row minus center)",
-        f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
-        f"{last['law']} {last['scale']:.6g} x clip on residuals.",
-    ]
+    lines = [f"Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}."]
+    if "constant" in ball:
+        lines.append(f"Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm.")
+    return [f"  {line}" for line in (*lines, _rule_in_words(rule), *_mechanism_lines(mechanism))]
+
+
+def _mechanism_lines(described: Mapping[str, Any]) -> list[str]:
+    """What a mechanism says about itself, or its name if it says nothing or is not a class of this package."""
+    own = Mechanism.from_dict(described).certificate_lines() if files.is_complete(described) else None
+    if own is not None:
+        return own
+    rounds = described.get("rounds")
+    steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
+    return [f"Then: {described['mechanism']}{steps}, with noise."]
 
 
 def columns_in_words(schema: Mapping[str, Any]) -> list[tuple[str, str]]:

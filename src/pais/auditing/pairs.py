@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
+from pais.data.cells import times_of_days
 from pais.data.kinds import Boolean, Bounds, Categories, Column, Dates, Intervals, Scale
 from pais.data.schema import Schema
-from pais.data.typed import times_of_days
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
 from pais.estimator import PrivateEstimator, SupervisedEstimator

@@ -26,11 +26,11 @@ from pais._base.rowwise import norms_of
 from pais.auditing.pairs import NeighbourPair, worst_pairs
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
-from pais.data.engines.memory import MemoryEngine
+from pais.data.engines.local import MemoryEngine
 from pais.errors import ArgumentError, MismatchError
-from pais.kmeans.mechanism import KMeans, Round
-from pais.kmeans.sums import ResidualRound
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.mechanism import KMeans
+from pais.kmeans.result import KMeansValue
+from pais.kmeans.rounds import ResidualRound, Round
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum

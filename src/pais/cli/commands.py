@@ -34,11 +34,11 @@ from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
 from pais.data.kinds import Boolean, Categories, Column, Scale
-from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.sources import Opening, cells, opened
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
+from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.mechanism import KMeans
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
@@ -51,7 +51,7 @@ from pais.planning.fit import Fit
 from pais.planning.norm_survey import survey as survey_rows
 from pais.planning.plan import Plan
 from pais.show.page import ReportHeader, today
-from pais.show.results import as_sentence
+from pais.show.text import as_sentence
 from pais.statistics.table import Selection, with_error
 
 
@@ -85,9 +85,7 @@ def example(path: Path, *, n_people: int, seed: int, overwrite: bool) -> None:
     """Write the table as CSV or Parquet, by the ending of the file name, and say what it holds."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"{path} must end in .csv or .parquet. Pass a name such as people.csv.")
-    if path.exists() and not overwrite:
-        raise ArgumentError(f"{path} exists. Pass another name, or --overwrite to replace it.")
-    files.require_free([path], overwrite=True)
+    files.require_free([path], overwrite=overwrite, option="FILE")
     table = example_people(n_people, random_state=seed)
     files.write_table(path, table)
     show.say(

@@ -125,7 +125,8 @@ def _centers(path: Path, names: Sequence[str]) -> dict[str, Any]:
         "They are protected and may be published. The certificate of the release states the guarantee.",
     ]
     certificate = path.absolute().parent / CERTIFICATE
-    if certificate.is_file():
+    # Its name is longer than that of the table, and may be too long for the system.
+    if validate.attempt(certificate.is_file):
         lines.append(f"Check that it belongs to them: pais explain {certificate.name} --values {path.name}")
     return _described("centers", lines)
 
@@ -136,7 +137,8 @@ def _statistic_file(path: Path) -> dict[str, Any]:
         "It is protected and may be published. The certificate of the release states the guarantee.",
     ]
     certificate = certificate_beside(path)
-    if certificate.is_file():
+    # Its name is longer than that of the table, and may be too long for the system.
+    if validate.attempt(certificate.is_file):
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return _described("statistic", lines)
 
@@ -147,7 +149,8 @@ def _values(path: Path, what: str) -> dict[str, Any]:
         "They are protected and may be published. The certificate of the release states the guarantee.",
     ]
     certificate = path.absolute().parent / CERTIFICATE
-    if certificate.is_file():
+    # Its name is longer than that of the table, and may be too long for the system.
+    if validate.attempt(certificate.is_file):
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return _described(what, lines)
 
@@ -167,7 +170,8 @@ def _report(path: Path) -> list[str]:
         "It may be published. It contains the certificate of the release.",
     ]
     certificate = path.absolute().parent / CERTIFICATE
-    if certificate.is_file():
+    # Its name is longer than that of the table, and may be too long for the system.
+    if validate.attempt(certificate.is_file):
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return lines
 
@@ -206,7 +210,8 @@ def explanation(path: Path) -> dict[str, Any]:
 
     Of the directory of a release, the certificate is explained.
     """
-    if (path / "certificate.json").is_file():
+    # The system may refuse to look, for instance if the name is too long. Reading the file then says so.
+    if validate.attempt((path / "certificate.json").is_file):
         path = path / "certificate.json"
     other = recognised(path)
     if other is not None:

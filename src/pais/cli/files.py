@@ -20,12 +20,11 @@ from pais._base.files import load
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.dialect import is_csv
-from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.labels import LABEL_COLUMN, CenterModel
+from pais.kmeans.result import KMeansFit, KMeansValue
 from pais.show.page import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
@@ -147,7 +146,8 @@ def read_values(path: Path) -> KMeansValue:
     Centers in own units cannot be turned back into the released vectors. So they are compared with those of the model
     file beside them, whose vectors are returned.
     """
-    model = read_model(path.parent / MODEL) if (path.parent / MODEL).is_file() else None
+    # The system may refuse to look, for instance if a name is too long. Reading the file then says so.
+    model = read_model(path.parent / MODEL) if attempt((path.parent / MODEL).is_file) else None
     if model is not None and model.schema is not None:
         return _values_of_model(path, model, model.schema)
     table = read(path)
@@ -243,8 +243,9 @@ def write_labels(path: Path, tables: Iterator[pa.Table], carried: pa.Schema) -> 
 
 def read_model(path: Path) -> CenterModel:
     """Read the model of a release from its directory or its file."""
-    file = path / MODEL if path.is_dir() else path
-    if path.is_dir() and not file.is_file():
+    is_directory = attempt(path.is_dir)
+    file = path / MODEL if is_directory else path
+    if is_directory and not attempt(file.is_file):
         raise ArgumentError(f"{path} has no {MODEL}. Pass the --out directory of `pais kmeans`.")
     return load(file, "model", CenterModel.from_dict)
 

@@ -89,7 +89,7 @@ def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
     finds no center, and the sample after a survey, use rows that an earlier pass has collected.
     """
     number = surveys + samples if rows.unit is None else 1 + surveys + 2 * samples
-    if surveys and rows.sifting(None).sifts:
+    if surveys and rows.collecting(None).collects:
         # Columns take two passes of a survey, and norms one, or two without a center.
         number -= samples + (1 if surveys % 2 == 0 else 0)
     return None if rows.known_rows is None else number * rows.known_rows

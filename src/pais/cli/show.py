@@ -31,9 +31,8 @@ from pais._base.numerics import raised
 from pais.accounting.words import person_of, units_of
 from pais.cli.guard import spelled
 from pais.data.checks import listed, with_article
-from pais.kmeans.page import segment_lines
 from pais.kmeans.result import KMeansFit
-from pais.kmeans.view import sizes_of, view_of
+from pais.kmeans.view import segment_lines, sizes_of, view_of
 from pais.planning.facts import Survey
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan

@@ -80,27 +80,27 @@ class Ball:
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
-    def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
-        """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite.
-
-        Rough powers are faster to compute. Their last bits can depend on the other rows, so use them only if every
-        value within `rough_slack` leads to the same result.
-        """
-        if rough:
-            power = self._rough(shifted)
-        else:
-            with np.errstate(all="ignore"):
-                power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
+    def powers(self, shifted: FloatArray) -> FloatArray:
+        """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite."""
+        with np.errstate(all="ignore"):
+            power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
         return settled(self.with_constant(power), lambda index: shifted[index])
 
-    def rough_powers(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made.
+    def rough_powers(self, shifted: FloatArray) -> FloatArray:
+        """Return powers that are faster to compute, infinite or NaN if they overflow or the row is not finite.
 
-        Unlike those of `powers`, they are infinite or NaN if they overflow or the row is not finite.
+        Their last bits can depend on the other rows, so use them only if every value within `rough_slack` leads to the
+        same result.
         """
+        with np.errstate(all="ignore"):
+            power = rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
+        return self.with_constant(power)
+
+    def rough_powers_of(self, rows: NDArray[np.generic]) -> FloatArray:
+        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
         n, d = rows.shape
         if self.center is None and rows.dtype == np.float64 and rows.flags.c_contiguous:
-            return self.with_constant(self._rough(rows.view(np.float64)))
+            return self.rough_powers(rows.view(np.float64))
         step = max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
         centers = np.tile(0.0 if self.center is None else self.center, (step, 1))
@@ -109,12 +109,8 @@ class Ball:
             for start in range(0, n, step):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
                 shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                power[start : start + step] = self._rough(shifted)
-        return self.with_constant(power)
-
-    def _rough(self, shifted: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            return rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
+                power[start : start + step] = self.rough_powers(shifted)
+        return power
 
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""
@@ -155,26 +151,18 @@ class Ball:
         near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
         if near.size == 0:
             return shifted
-        clipped, rows = shifted.copy(), shifted[near]
-        factor, beyond = self.clip_factors(self.powers(rows), d)
+        clipped, rows, edge = shifted.copy(), shifted[near], self.edge(d)
+        power = self.powers(rows)
+        beyond = np.flatnonzero(power >= OVERFLOWN)
+        length = np.sqrt(power, out=power) if self.order == 2.0 else power
+        # Exactly 1 for rows inside the ball.
+        factor = np.divide(edge, np.maximum(length, edge, out=length), out=length)
+        factor[beyond] = 0.0  # [note: engines-1]
         clipped[near] = rows * factor[:, None]  # [note: ball-4]
         # The powers of these rows overflow, so they are scaled in two steps.
         part = rows[beyond] / np.abs(rows[beyond]).max(axis=1)[:, None]
-        clipped[near[beyond]] = part * (self.edge(d) / norms_of(part, self.order))[:, None]
+        clipped[near[beyond]] = part * (edge / norms_of(part, self.order))[:, None]
         return clipped
-
-    def clip_factors(self, power: FloatArray, n_features: int) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Return the factor that scales each row into the ball, and the indices of rows whose power is too large.
-
-        The factor is exactly 1 for rows inside the ball, and 0 for rows whose power is too large. Overwrites the
-        powers.
-        """
-        beyond = np.flatnonzero(power >= OVERFLOWN)
-        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
-        edge = self.edge(n_features)
-        factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
-        factor[beyond] = 0.0  # [note: engines-1]
-        return factor, beyond
 
     def edge(self, n_features: int) -> float:
         """Return the largest computed norm for which a row is certainly inside the ball."""

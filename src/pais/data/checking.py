@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, without_sizes
-from pais.data import typed
-from pais.data.cells import MISSING_WORDS, trimmed
+from pais.data.cells import MISSING_WORDS, is_text, texts_of_objects, times_of_days, trimmed
 from pais.data.checks import similar_names
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile, Dialect, in_words, likely_forms
 from pais.data.engines.files import DataFile, files_of, names_in, open_file
 from pais.data.engines.streams import stream_of
-from pais.data.ids import ids_of_objects, normalised
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
-from pais.data.units import Unit, people_concern, people_word, unit_of
+from pais.data.units import Unit, ids_of_objects, normalised, people_concern, people_word, unit_of
 from pais.errors import ArgumentError, DataError
 
 # Only the most frequent cells are compared with the categories, and a few are shown.
@@ -463,7 +461,7 @@ def _pandas_cells(frame: Any, names: list[str], unit: Unit | None) -> pa.Table:
         if column is None:
             objects = np.asarray(series.to_numpy(dtype=object))
             is_unit = unit is not None and name == unit.column
-            column = ids_of_objects(objects) if is_unit else typed.texts_of_objects(objects)
+            column = ids_of_objects(objects) if is_unit else texts_of_objects(objects)
         arrays.append(column)
     return pa.table(arrays, names=names)
 
@@ -486,7 +484,7 @@ class _Tally:
         `counts` says whose rows a release uses.
         """
         column = self.column
-        plain = dialect.cells(cells, column.form) if typed.is_text(cells.type) else cells
+        plain = dialect.cells(cells, column.form) if is_text(cells.type) else cells
         fits = column.accepts(plain.type)
         encoded = column.encode(plain) if fits else [np.full(len(cells), np.nan)]
         is_listed = isinstance(column, Categories)
@@ -532,7 +530,7 @@ class _Tally:
     def _shown(self, value: float) -> str:
         if not isinstance(self.column, Dates):
             return f"{value:g}"
-        return str(typed.times_of_days(np.array([value]))[0].astype("datetime64[D]"))
+        return str(times_of_days(np.array([value]))[0].astype("datetime64[D]"))
 
 
 class _Counted:
@@ -612,7 +610,7 @@ def _is_missing(cells: pa.Array) -> Mask:
     """Which cells are empty, NaN, infinite, or a word for a missing value."""
     cells = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
     missing = cells.is_null()
-    if typed.is_text(cells.type):
+    if is_text(cells.type):
         texts = trimmed(cells.cast(pa.large_string()))
         missing = pc.or_(missing, pc.is_in(texts, value_set=MISSING_WORDS.cast(pa.large_string())))
     elif pa.types.is_floating(cells.type):

@@ -1,4 +1,4 @@
-"""Checks of columns and their types. Error messages name columns, which are public, and never show values."""
+"""Words and checks for messages about columns. Messages name columns, which are public, and never show values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pais.data.schema import Schema
-from pais.errors import ArgumentError, DataError
+from pais.errors import DataError
 
 # Largest number of column names shown in a message.
 _SHOWN = 8
@@ -53,6 +52,12 @@ def type_name(kind: pa.DataType) -> str:
     return re.split(r"[<\[(]", str(kind), maxsplit=1)[0]
 
 
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether cells of this type are converted to doubles without a schema."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
 def similar_names(unknown: Sequence[str], names: Sequence[str]) -> str:
     """Return a hint with similar column names and the names that exist."""
     # Compare without case: difflib counts a letter in another case as a different letter.
@@ -60,42 +65,3 @@ def similar_names(unknown: Sequence[str], names: Sequence[str]) -> str:
     matches = [difflib.get_close_matches(name.casefold(), by_letters, n=1) for name in unknown]
     similar = listed([by_letters[match] for several in matches for match in several])
     return f"{f'Did you mean {similar}? ' if similar else ''}Pass names of its columns: {listed(names)}."
-
-
-def vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
-    """Return, for each column, 0 if it holds numbers or the length if it holds vectors. Raise for other types."""
-    widths = [kind.list_size if pa.types.is_fixed_size_list(kind) else None for kind in types]
-    empty = [title for title, width in zip(titles, widths, strict=True) if width == 0]
-    if empty:
-        raise DataError(f"column(s) {', '.join(empty)} of {where} hold vectors of length 0. Leave them out.")
-    numeric = [
-        is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
-    ]
-    columns = zip(titles, types, numeric, strict=True)
-    require_numeric([(title, type_name(kind)) for title, kind, fits in columns if not fits], where)
-    return tuple(int(width or 0) for width in widths)
-
-
-def is_numeric(kind: pa.DataType) -> bool:
-    """Whether cells of this type are converted to doubles without a schema."""
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def require_midpoints(schema: Schema | None) -> None:
-    if schema is None:
-        raise ArgumentError("missing='midpoint' needs bounds. State them with columns={name: (low, high), ...}.")
-    without = [column.name for column in schema.columns if not column.has_midpoint and not column.is_open]
-    if without:
-        raise ArgumentError(
-            f"missing='midpoint' needs bounds, but column(s) {listed(without)} have only a scale. State their bounds."
-        )
-
-
-def require_kinds(schema: Schema, types: Sequence[pa.DataType], where: str) -> None:
-    """Raise one error that lists all columns whose type does not fit the schema."""
-    pairs = zip(schema.columns, types, strict=True)
-    others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
-    if others:
-        shown = [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
-        raise DataError(f"column(s) {listed(shown)} of {where} are not of the kind stated in columns. Correct these.")

@@ -14,20 +14,11 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
-from pais.data.checks import (
-    listed,
-    require_columns,
-    require_kinds,
-    require_midpoints,
-    similar_names,
-    type_name,
-    vector_widths,
-)
+from pais.data.cells import is_text
+from pais.data.checks import is_numeric, listed, require_columns, require_numeric, similar_names, type_name
 from pais.data.dialect import Dialect
-from pais.data.ids import normalised
 from pais.data.schema import Schema
-from pais.data.typed import is_text
-from pais.data.units import Unit, require_ids
+from pais.data.units import Unit, kind_of_ids, normalised
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint"]
@@ -89,7 +80,7 @@ class Columns:
             instance("schema", self.schema, Schema, "Build one with Schema.of({...}).")
             object.__setattr__(self, "features", self.schema.names)
         if self.missing == "midpoint":
-            require_midpoints(self.schema)
+            _require_midpoints(self.schema)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
             require_columns(self.features, "the source")
@@ -139,6 +130,16 @@ class Columns:
         )
 
 
+def _require_midpoints(schema: Schema | None) -> None:
+    if schema is None:
+        raise ArgumentError("missing='midpoint' needs bounds. State them with columns={name: (low, high), ...}.")
+    without = [column.name for column in schema.columns if not column.has_midpoint and not column.is_open]
+    if without:
+        raise ArgumentError(
+            f"missing='midpoint' needs bounds, but column(s) {listed(without)} have only a scale. State their bounds."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """The columns of one table or file: which are features, and how to convert them to numbers. Public.
@@ -183,14 +184,21 @@ class Layout:
         titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
         types = [schema.field(name).type for name in features]
         if columns.schema is None:
-            widths = vector_widths(titles, types, where)
+            widths = _vector_widths(titles, types, where)
         else:
-            require_kinds(columns.schema, types, where)
+            _require_kinds(columns.schema, types, where)
             widths = (0,) * len(features)
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} does not hold integers. Choose another key.")
         if columns.unit is not None:
-            require_ids(schema.field(columns.unit.column).type, columns.unit, features, where)
+            unit = columns.unit.column
+            if unit in features:
+                raise ArgumentError(
+                    f"column {unit!r} is the unit and a feature. Leave it out of the columns: an id says nothing about "
+                    "a person."
+                )
+            # Raises if the column has a type that cannot name units.
+            kind_of_ids(schema.field(unit).type, where)
         return cls(
             columns=columns, features=features, widths=widths, names=_labels(columns, features, widths), titles=titles
         )
@@ -217,7 +225,8 @@ class Layout:
     def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         """Drop the rows without a key or a unit. With ``missing="error"``, raise if a key is missing."""
         if self.columns.unit is not None:
-            batch = _with_ids(batch, self.columns.unit.column, where)
+            ids = normalised(batch.column(self.columns.unit.column), where)
+            batch = batch if ids.null_count == 0 else batch.filter(ids.is_valid())
         if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
             return batch
         if self.columns.missing == "error":
@@ -272,6 +281,29 @@ class Layout:
         return normalised(batch.column(self.columns.unit.column), "the source")
 
 
+def _vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
+    """Return, for each column, 0 if it holds numbers or the length if it holds vectors. Raise for other types."""
+    widths = [kind.list_size if pa.types.is_fixed_size_list(kind) else None for kind in types]
+    empty = [title for title, width in zip(titles, widths, strict=True) if width == 0]
+    if empty:
+        raise DataError(f"column(s) {', '.join(empty)} of {where} hold vectors of length 0. Leave them out.")
+    numeric = [
+        is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
+    ]
+    columns = zip(titles, types, numeric, strict=True)
+    require_numeric([(title, type_name(kind)) for title, kind, fits in columns if not fits], where)
+    return tuple(int(width or 0) for width in widths)
+
+
+def _require_kinds(schema: Schema, types: Sequence[pa.DataType], where: str) -> None:
+    """Raise one error that lists all columns whose type does not fit the schema."""
+    pairs = zip(schema.columns, types, strict=True)
+    others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
+    if others:
+        shown = [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
+        raise DataError(f"column(s) {listed(shown)} of {where} are not of the kind stated in columns. Correct these.")
+
+
 def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) -> tuple[str, ...]:
     if columns.schema is not None:
         return columns.schema.labels
@@ -280,12 +312,6 @@ def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) ->
         for name, width in zip(features, widths, strict=True)
         for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
     )
-
-
-def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:
-    """Drop the rows whose unit is missing. They contribute nothing."""
-    ids = normalised(batch.column(column), where)
-    return batch if ids.null_count == 0 else batch.filter(ids.is_valid())
 
 
 def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:

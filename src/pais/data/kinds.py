@@ -1,4 +1,8 @@
-"""Ranges of numbers and periods of dates, stated as groups: each cell belongs to one of them or to none."""
+"""The kinds of columns, and the coordinates that their cells have in the vector of a row.
+
+Numbers with bounds, a scale or bounds yet to be found, dates, truth values and categories; and groups, which are ranges
+of numbers or periods of dates: each cell belongs to one of them or to none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -20,8 +23,20 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data import typed
-from pais.data.cells import numbers_of_objects
+from pais.data.cells import (
+    days_of,
+    is_number,
+    is_text,
+    is_time,
+    mark_of,
+    matches,
+    numbers_of,
+    numbers_of_objects,
+    texts_of_objects,
+    times_of_days,
+    truths_of,
+    value_type,
+)
 from pais.errors import ArgumentError
 
 #: Coordinates without bounds are clipped here, so that they stay finite.
@@ -86,12 +101,14 @@ class Column(ABC):
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether cells of this type can be converted. Text is converted cell by cell."""
-        kind = typed.value_type(kind)
-        return typed.is_number(kind) or typed.is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+        kind = value_type(kind)
+        if is_text(kind) or pa.types.is_null(kind):
+            return True
+        return is_time(kind) if self.form == "dates" else is_number(kind) or pa.types.is_boolean(kind)
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         """Return a column of Python objects as cells that `encode` reads, one by one."""
-        return typed.texts_of_objects(cells)
+        return texts_of_objects(cells)
 
     @abstractmethod
     def encode(self, cells: pa.Array) -> list[FloatArray]:
@@ -127,7 +144,7 @@ class Boolean(Column):
     cells: ClassVar[str] = "booleans"
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
-        return [2.0 * typed.truths_of(cells) - 1.0]
+        return [2.0 * truths_of(cells) - 1.0]
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return np.clip((coordinates + 1.0) / 2.0, 0.0, 1.0)
@@ -152,7 +169,7 @@ class Categories(Column):
     """A public list of categories: one coordinate each. A value that is unknown or missing is none of them.
 
     Two categories of which one stands for true and the other for false are truth values, as in `Boolean`. If all
-    categories are numbers, cells are compared as numbers; otherwise as `typed.matches` says.
+    categories are numbers, cells are compared as numbers; otherwise as `pais.data.cells.matches` says.
     """
 
     kind: ClassVar[str] = "categories"
@@ -166,7 +183,7 @@ class Categories(Column):
         values = self.values if is_truth else tuple(self._checked(value) for value in self.values)
         if not all(isinstance(value, (int, float)) for value in values):
             values = tuple(str(value) for value in values)
-        marks = [typed.mark_of(value) if isinstance(value, str) else value for value in values]
+        marks = [mark_of(value) if isinstance(value, str) else value for value in values]
         # Otherwise True would be equal to 1.
         if not values or len({(type(mark), mark) for mark in marks}) < len(values):
             raise ArgumentError(
@@ -205,19 +222,19 @@ class Categories(Column):
         return float(point @ point + max(0.0, 2.0 - 2.0 * CATEGORY * point.min()))
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return typed.texts_of_objects(cells, with_times=False)
+        return texts_of_objects(cells, with_times=False)
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
-        if pa.types.is_null(typed.value_type(cells.type)):
+        if pa.types.is_null(value_type(cells.type)):
             return [np.zeros(len(cells)) for _ in self.values]
         truths = _truths(self.values)
         if truths is not None:
-            cell_truths = typed.truths_of(cells)
+            cell_truths = truths_of(cells)
             return [np.where(cell_truths == truth, CATEGORY, 0.0) for truth in truths]
         texts = [value for value in self.values if isinstance(value, str)]
         if texts:
-            return [np.where(equal, CATEGORY, 0.0) for equal in typed.matches(cells, texts)]
-        numbers = typed.numbers_of(cells)
+            return [np.where(equal, CATEGORY, 0.0) for equal in matches(cells, texts)]
+        numbers = numbers_of(cells)
         return [CATEGORY * (numbers == value) for value in self.values]
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
@@ -237,7 +254,7 @@ def _truths(values: tuple[str | int | float, ...]) -> tuple[float, ...] | None:
     """The truth value of each category, if one of two is true and the other is false."""
     if len(values) != 2:
         return None
-    truths = tuple(typed.truths_of(typed.texts_of_objects(values)).tolist())
+    truths = tuple(truths_of(texts_of_objects(values)).tolist())
     return truths if set(truths) == {0.0, 1.0} else None
 
 
@@ -269,20 +286,9 @@ class _Affine(Column):
         rule = "a number in [1e-9, 1e9]"
         object.__setattr__(self, "factor", validate.number("factor", self.factor, rule=rule, low=1e-9, high=1e9))
 
-    @property
-    @abstractmethod
-    def center(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def unit_scale(self) -> float: ...
-
     def to_dict(self) -> dict[str, Any]:
-        own = {
-            **({} if self.factor == 1.0 else {"factor": self.factor}),
-            **({"is_target": True} if self.is_target else {}),
-        }
-        return {**super().to_dict(), **own}
+        own = {"factor": self.factor} if self.factor != 1.0 else {}
+        return {**super().to_dict(), **own, **({"is_target": True} if self.is_target else {})}
 
     @property
     def fills_missing(self) -> bool:
@@ -296,7 +302,7 @@ class _Affine(Column):
 
     def numbers(self, cells: pa.Array) -> FloatArray:
         """Return cells as finite numbers in own units, not clipped; NaN where the value is missing."""
-        return typed.numbers_of(cells)
+        return numbers_of(cells)
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         """Return finite numbers or NaN as coordinates. If `marked`, those that are clipped become `BEYOND`."""
@@ -350,11 +356,11 @@ class Bounds(_Affine):
         return (self.low, self.high) == (0.0, 1.0)
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return typed.texts_of_objects(cells) if self.has_truths else super().cells_of_objects(cells)
+        return texts_of_objects(cells) if self.has_truths else super().cells_of_objects(cells)
 
     def numbers(self, cells: pa.Array) -> FloatArray:
         numbers = super().numbers(cells)
-        return np.where(np.isnan(numbers), typed.truths_of(cells), numbers) if self.has_truths else numbers
+        return np.where(np.isnan(numbers), truths_of(cells), numbers) if self.has_truths else numbers
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
@@ -382,23 +388,19 @@ class Dates(Bounds):
     def form(self) -> str:
         return "dates"
 
-    def accepts(self, kind: pa.DataType) -> bool:
-        kind = typed.value_type(kind)
-        return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
-
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return typed.texts_of_objects(cells)
+        return texts_of_objects(cells)
 
     def numbers(self, cells: pa.Array) -> FloatArray:
-        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
+        return days_of(cells)
 
     def times(self, date_in_days: FloatArray) -> NDArray[Any]:
         """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""
         whole = self.low % 1.0 == self.high % 1.0 == 0.0
-        return typed.times_of_days(np.rint(date_in_days) if whole else date_in_days)
+        return times_of_days(np.rint(date_in_days) if whole else date_in_days)
 
     def _shown(self, bound: float) -> str:
-        time = typed.times_of_days(np.array([bound]))[0]
+        time = times_of_days(np.array([bound]))[0]
         date = time.astype("datetime64[D]")
         return str(date if date == time else time)
 
@@ -506,10 +508,6 @@ class Scale(_Affine):
         return False
 
     @property
-    def center(self) -> float:
-        return 0.0
-
-    @property
     def unit_scale(self) -> float:
         return self.scale / self.factor
 
@@ -519,13 +517,12 @@ class Scale(_Affine):
 
 def _marked(coordinates: FloatArray, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> FloatArray:
     """Coordinates in which numbers below the lower bound or above the upper one are `BEYOND`, with a sign."""
-    coordinates = np.where(below, -BEYOND, coordinates)
-    return np.where(above, BEYOND, coordinates)
+    return np.where(above, BEYOND, np.where(below, -BEYOND, coordinates))
 
 
 def date_in_days(title: str, value: object) -> float:
     """Return a public date or time, given as an object or in ISO 8601, as days since 1970-01-01."""
-    date = float(typed.days_of(typed.texts_of_objects([value]))[0])
+    date = float(days_of(texts_of_objects([value]))[0])
     if math.isnan(date):
         raise ArgumentError(f"{title} is not a date. Write dates such as 2025-01-31; write categories as a list.")
     return date
@@ -619,7 +616,7 @@ class Ranges(Intervals):
         return pa.array(numbers_of_objects(cells))
 
     def _numbers(self, cells: pa.Array) -> FloatArray:
-        return typed.numbers_of(cells)
+        return numbers_of(cells)
 
     def _texts(self) -> tuple[str, ...]:
         texts = [_range_in_words(low, high) for low, high in itertools.pairwise(self.ends)]
@@ -675,19 +672,15 @@ class Periods(Intervals):
     def edges(self) -> FloatArray:
         return np.array(_starts(self.period, *self._numbered))
 
-    def accepts(self, kind: pa.DataType) -> bool:
-        kind = typed.value_type(kind)
-        return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
-
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return typed.texts_of_objects(cells)
+        return texts_of_objects(cells)
 
     @property
     def form(self) -> str:
         return "dates"
 
     def _numbers(self, cells: pa.Array) -> FloatArray:
-        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
+        return days_of(cells)
 
     def _texts(self) -> tuple[str, ...]:
         return tuple(_LABELS[self.period](int(day)) for day in self.edges[:-1])
@@ -850,7 +843,7 @@ def _number(period: str, day: int) -> int:
     return day if period == "day" else (day + 3) // 7
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _starts(period: str, first: int, last: int) -> tuple[float, ...]:
     """The first days of periods, and the day after the last one. A column does not keep them: see `Schema`."""
     return tuple(float(_start(period, number)) for number in range(first, last + 2))
@@ -863,22 +856,14 @@ def _start(period: str, number: int) -> int:
     return number if period == "day" else 7 * number - 3
 
 
-def _month_in_words(day: int) -> str:
-    return _date(day)[:-3]
-
-
 def _quarter_in_words(day: int) -> str:
-    year, month = _month_in_words(day).rsplit("-", 1)
+    year, month = _date(day)[:-3].rsplit("-", 1)
     return f"{year}-Q{(int(month) + 2) // 3}"
-
-
-def _year_in_words(day: int) -> str:
-    return _date(day)[:-6]
 
 
 def _week_in_words(day: int) -> str:
     """The year and number of a week are those of its Thursday."""
-    year = _year_in_words(day + 3)
+    year = _date(day + 3)[:-6]
     first = int(np.datetime64(f"{year}-01-01", "D").astype(int))
     return f"{year}-W{(day + 3 - first) // 7 + 1:02d}"
 
@@ -886,7 +871,7 @@ def _week_in_words(day: int) -> str:
 _LABELS: dict[str, Callable[[int], str]] = {
     "day": _date,
     "week": _week_in_words,
-    "month": _month_in_words,
+    "month": lambda day: _date(day)[:-3],
     "quarter": _quarter_in_words,
-    "year": _year_in_words,
+    "year": lambda day: _date(day)[:-6],
 }

@@ -15,10 +15,9 @@ from pais._base.validate import without_sizes
 from pais.data.ball import table_of
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect, no_csv
-from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
-from pais.data.engines.files import files_of, names_in
-from pais.data.engines.memory import MemoryEngine
+from pais.data.engines.files import ArrowEngine, files_of, names_in
+from pais.data.engines.local import MemoryEngine
 from pais.data.engines.streams import BatchEngine, is_stream, stream_of
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
@@ -218,7 +217,7 @@ def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
 def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
     """Open data with a schema and a unit, if there are any. Raise if it is open already, with another schema."""
     if isinstance(data, Engine):
-        return data if schema is None else data.with_schema(schema)
+        return data if schema in (None, data.schema) else data.with_schema(schema)
     return source(data, columns=schema, unit=unit)
 
 
@@ -261,7 +260,6 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
             carried=carried,
             identity=layout.keys(batch),
             columns=selection,
-            unit=selection.unit,
             ids=layout.ids(batch),
         )
     selection.require_no_names()

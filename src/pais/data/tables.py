@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
+from pais.data.cells import are_texts, numbers_of_objects, whole_numbers_of_objects
 from pais.data.checks import is_numeric, require_columns
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect
-from pais.data.engines.arrow import ArrowEngine
-from pais.data.engines.files import files_of
-from pais.data.ids import ids_of_objects
+from pais.data.engines.files import ArrowEngine, files_of
 from pais.data.schema import Schema
+from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 
@@ -152,7 +151,7 @@ def _plain_numbers(series: Any, columns: Columns) -> pa.Array:
     """Convert cells one by one. A column in which most cells are not numbers is text, unless the user names it."""
     cells = _objects(series)
     numbers = numbers_of_objects(cells)
-    if columns.features is None and is_text(cells, numbers):
+    if columns.features is None and are_texts(cells, numbers):
         return pa.nulls(len(cells), pa.string())
     return pa.array(numbers)
 
@@ -182,7 +181,7 @@ def from_array(source: object) -> NDArray[np.generic]:
 def _from_objects(array: NDArray[Any]) -> FloatArray:
     """Convert text and Python objects to numbers, cell by cell. Raise if most cells of a column are not numbers."""
     rows = numbers_of_objects(array.flat).reshape(array.shape)
-    text = [str(column) for column in range(array.shape[1]) if is_text(array[:, column], rows[:, column])]
+    text = [str(column) for column in range(array.shape[1]) if are_texts(array[:, column], rows[:, column])]
     if text:
         raise DataError(f"column(s) {', '.join(text)} are not numeric. Leave them out or convert them to floats.")
     return rows

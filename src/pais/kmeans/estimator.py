@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -11,19 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
-from pais.accounting.ledger import accounts
 from pais.data.engines.base import Engine
-from pais.data.labels import CenterModel, cost, nearest, square_distances
 from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimator import PrivateEstimator
-from pais.kmeans.page import segment_lines
+from pais.kmeans.labels import CenterModel, cost, nearest, square_distances
 from pais.kmeans.pictures import Plotted, elbow_of
 from pais.kmeans.planning import KMeansSettings
-from pais.kmeans.view import centers_frame, elbow_frame
+from pais.kmeans.view import centers_frame, elbow_frame, segment_lines
 from pais.planning.fit import Fit
 
 
@@ -193,15 +189,11 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
             contributes nothing. ``pais.source(X, missing="error")`` raises instead, which is outside the guarantee.
         y : ignored
         """
-        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
-        # during this fit.
-        charged = accounts(self.ledger)
-        names = {field.name for field in fields(KMeansSettings)}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        if self.center is not None:
-            parameters["center"] = tuple(validate.flat("center", self.center).tolist())
-        self._fit(X, KMeansSettings(**parameters), charged)
+        self._fit(X)
         return self
+
+    def _settings(self) -> KMeansSettings:
+        return self._settings_of(KMeansSettings)
 
     def _keep(self, fitted: Fit) -> None:
         centers = fitted.value.centers
@@ -283,7 +275,13 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         check_is_fitted(self)
         if is_streamed(X):
             rows = self._same_columns(X) if isinstance(X, Engine) else X
-            labels: NDArray[np.intp] = self._center_model().labels(rows)
+            model = CenterModel(
+                centers=self._vectors,
+                columns=self._columns_in,
+                schema=self.fit_.schema,
+                fills_missing=self.missing == "midpoint",
+            )
+            labels: NDArray[np.intp] = model.labels(rows)
             return labels
         return nearest(self._doubles(X), self._vectors).astype(np.intp)
 
@@ -296,7 +294,7 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         check_is_fitted(self)
         rows = self._doubles(X)
         with np.errstate(all="ignore"):
-            distances = np.sqrt(self._distances_of(rows))
+            distances = np.sqrt(square_distances(rows, self._vectors))
         distances[~np.isfinite(rows).all(axis=1)] = np.nan
         return distances
 
@@ -310,23 +308,13 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         if is_streamed(X) or self.columns is not None:
             return -cost(self._same_columns(X), self._vectors)
         rows = self._doubles(X)
-        return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
+        finite = rows[np.isfinite(rows).all(axis=1)]
+        return -float(square_distances(finite, self._vectors).min(axis=1).sum())
 
     @property
     def _vectors(self) -> FloatArray:
         """The centers in the space of the rows: scaled vectors if the model has a schema."""
         return self.cluster_centers_ if self.fit_.schema is None else np.asarray(self.fit_.value.centers)
-
-    def _distances_of(self, rows: FloatArray) -> FloatArray:
-        return square_distances(rows, self._vectors)
-
-    def _center_model(self) -> CenterModel:
-        return CenterModel(
-            centers=self._vectors,
-            columns=self._columns_in,
-            schema=self.fit_.schema,
-            fills_missing=self.missing == "midpoint",
-        )
 
     @property
     def _n_features_out(self) -> int:

@@ -1,169 +1,34 @@
-"""Private k-means on one weighted sample: over-cluster, refine, merge, polish; and the paper's plain DP-Lloyd."""
+"""The mechanism of private k-means: its rounds and their price, what it says about itself, and the quality it predicts.
+
+`pais.kmeans.rounds` holds what a round releases, and `pais.kmeans.clustering` how the rounds follow from each other.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from pais._base import validate
-from pais._base.files import stored, to_dict
-from pais._base.lattice import IntArray, Lattice
+from pais._base.files import stored
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, MismatchError
-from pais.kmeans import geometry
-from pais.kmeans.quality import Quality, predicted_quality
-from pais.kmeans.rounds import Refinement
-from pais.kmeans.sums import WEIGHT_BITS, Grid, ResidualRound, ResidualSample, SecondMoment, most_bits
-from pais.kmeans.value import KMeansValue
+from pais.kmeans import words
+from pais.kmeans.clustering import paper_kmeans, refined_kmeans
+from pais.kmeans.result import KMeansFit, KMeansValue
+from pais.kmeans.rounds import WEIGHT_BITS, ResidualRound, Round, SecondMoment, count_lattice, sum_lattice
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.noise import GaussianNoise, NoiseLaw
-from pais.planning.explain import law_in_words, noise_in_words
+from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 from pais.privacy.rules import Rule
 
-if TYPE_CHECKING:
-    from pais.kmeans.result import KMeansFit
-
-
-@stored("round", "Lloyd")
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """Noise laws of one round, for the count and for the sum of each cluster."""
-
-    count_noise: NoiseLaw
-    sum_noise: NoiseLaw
-
-    @property
-    def order(self) -> float:
-        return self.sum_noise.order
-
-    def to_dict(self) -> dict[str, Any]:
-        return to_dict(self, "round")
-
-    def __post_init__(self) -> None:
-        for name in ("count_noise", "sum_noise"):
-            validate.instance(name, getattr(self, name), NoiseLaw, "Pass laplace_noise(b), LpNoise or GaussianNoise.")
-
-    @property
-    def laws(self) -> tuple[NoiseLaw, ...]:
-        return self.count_noise, self.sum_noise
-
-    @property
-    def profile(self) -> LinearProfile | GaussianProfile:
-        """Loss of a record in one round. It is in one cluster, so it pays for one count and one sum (LLOYD-PROFILE)."""
-        return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])  # [note: lloyd-1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """Noisy counts and sums released by one round. They are protected, so any use of them is allowed."""
-
-    noisy_counts: FloatArray
-    noisy_sums: FloatArray
-
-
-class LloydSample:
-    """A weighted sample prepared for the rounds of DP-Lloyd. Secret; it exists only inside a mechanism."""
-
-    def __init__(self, content: WeightedRows, ball: Ball, rounds: tuple[Round, ...]) -> None:
-        self._grid = Grid(content.rows, ball.radius, most_bits(content.rows.shape[1]))
-        self._count_lattice = count_lattice(rounds)
-        self._sum_lattice = sum_lattice(rounds)
-        self._counts = self._count_lattice.encode(content.weights)
-        self._sums = self._sum_lattice.encode(content.rows * content.weights[:, None])
-
-    def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
-        """Noisy counts and sums of the clusters of `centers`, which must be released or independent of the data."""
-        k = len(centers)
-        grid = self._grid.of_centers(centers)
-        label = np.concatenate(self._grid.in_parts(lambda rows: self._grid.assign(grid, rows)[0]))
-        member = sparse.csc_array(
-            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(k, label.size)
-        )
-        counts: IntArray = member @ self._counts
-        sums: IntArray = member @ self._sums
-        counts = round_.count_noise.added_to(counts[:, None], self._count_lattice, bits)[:, 0]
-        sums = round_.sum_noise.added_to(sums, self._sum_lattice, bits)
-        return Summary(noisy_counts=self._count_lattice.decode(counts), noisy_sums=self._sum_lattice.decode(sums))
-
-
-def count_lattice(rounds: tuple[Round, ...]) -> Lattice:
-    """One lattice for the counts of all rounds, fine enough for the most precise round."""
-    return Lattice.for_scale(min(round_.count_noise.scale for round_ in rounds))
-
-
-def sum_lattice(rounds: tuple[Round, ...]) -> Lattice:
-    """One lattice for the sums of all rounds, fine enough for the most precise round."""
-    return Lattice.for_scale(min(round_.sum_noise.scale for round_ in rounds))
-
-
-def phases_in_words(described: dict[str, Any]) -> str:
-    """The phases of k-means on one line."""
-    k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
-    k = f"up to {k}" if described["choose"] else k
-    total = len(described["rounds"])
-    if explore == 0:
-        return f"k-means, {total} rounds on {k} centers"
-    first = 0 if described["second_moment"] is not None else 1
-    sectors = f"1 on {cells} sectors, " if first else ""
-    polish = f", {total - first - explore} on {k} centers" if total > first + explore else ""
-    return f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged{polish}"
-
-
-def lines_of_rounds(described: dict[str, Any]) -> list[str]:
-    """What a plan says about the start and each round."""
-    lines = [*moment_lines(described), *round_lines(described)]
-    for number, noise in enumerate(described["rounds"], 1):
-        lines.append(f"round {number:<2d}    {round_in_words(noise)}")
-    return lines
-
-
-def moment_lines(described: dict[str, Any]) -> list[str]:
-    """What k-means releases before its rounds, if anything."""
-    moment = described.get("second_moment")
-    if moment is None:
-        return []
-    noise = moment["noise"]
-    return [
-        f"start       mean and second moment of the rows clipped to norm {moment['radius']:.6g}, {noise['law']} noise "
-        f"{noise['scale']:.6g}"
-    ]
-
-
-def round_lines(described: dict[str, Any]) -> list[str]:
-    """What each round of k-means releases for a cell."""
-    if described["exploring_rounds"] == 0:
-        return ["each round releases the number of rows and the sum of the rows of each cell, with noise"]
-    flat = described["rounds"][-1]["flat"]
-    return [
-        "each round releases for each cell, with noise: the number of rows, the sum of their distances to the center,",
-        "and the sum of their residuals (row minus center). Residuals longer than the clip of the cell are shortened.",
-        *([] if flat == 1.0 else ["The clip is smaller for rows of small norm, which are sampled less often."]),
-        "The clip follows from distances released before, so the noise on residuals shrinks with the cells.",
-    ]
-
-
-def round_in_words(noise: dict[str, Any]) -> str:
-    """The noise of one round on one line."""
-    count = noise["count_noise"]
-    if "sum_noise" in noise:
-        return f"{noise_in_words(count)} on counts, {noise_in_words(noise['sum_noise'])} on sums"
-    total, distance = noise["residual_noise"], noise["distance_noise"]
-    law = "" if total["law"] == count["law"] else f"{law_in_words(total)} "
-    sums = (
-        f"{total['scale'] * noise['radius']:.6g} on sums of rows"
-        if noise["whole_rows"]
-        else f"{total['scale']:.6g} x clip on residuals"
-    )
-    return f"{noise_in_words(count)} on counts, {distance['scale']:.6g} x clip on distances, {law}{sums}"
+N = TypeVar("N", float, FloatArray)
 
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
@@ -214,19 +79,7 @@ class KMeans(Mechanism):
     protects_units = True
 
     def __post_init__(self) -> None:
-        self._validate()
-        object.__setattr__(self, "rounds", tuple(self.rounds))
-        orders = {round_.order for round_ in self.rounds}
-        if self.moment is not None:
-            orders.add(self.moment.noise.order)
-        if len(orders) != 1:
-            raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
-        kinds = {isinstance(noise, GaussianNoise) for round_ in self.rounds for noise in round_.laws}
-        if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
-            raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
-
-    def _validate(self) -> None:
-        """Check the numbers: they may come from a file."""
+        # The numbers may come from a file.
         for name in ("n_clusters", "n_features", "cells", "weight_bits"):
             object.__setattr__(self, name, validate.count(name, getattr(self, name)))
         for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight", "mean_weight"):
@@ -250,6 +103,15 @@ class KMeans(Mechanism):
                 f"explore={self.explore!r} and cells={self.cells!r} do not fit {n_rounds} rounds and "
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
+        object.__setattr__(self, "rounds", tuple(self.rounds))
+        orders = {round_.order for round_ in self.rounds}
+        if self.moment is not None:
+            orders.add(self.moment.noise.order)
+        if len(orders) != 1:
+            raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
+        kinds = {isinstance(noise, GaussianNoise) for round_ in self.rounds for noise in round_.laws}
+        if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
+            raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -270,13 +132,9 @@ class KMeans(Mechanism):
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
                 "Plan it for this ball and rule."
             )
-        if self._is_plain:
+        if self.explore == 0:
             count_lattice(self.plain_rounds).require(extent.weight)
             sum_lattice(self.plain_rounds).require(extent.contribution)
-
-    @property
-    def _is_plain(self) -> bool:
-        return self.explore == 0
 
     @property
     def plain_rounds(self) -> tuple[Round, ...]:
@@ -296,47 +154,56 @@ class KMeans(Mechanism):
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
         # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
         with one_blas_thread():
-            if self._is_plain:
-                value = self._plain(LloydSample(content, ball, self.plain_rounds), rng, bits)
+            if self.explore == 0:
+                value = paper_kmeans(self, content, ball, rng, bits)
             else:
-                value = self._refined(content, rng, bits)
+                value = refined_kmeans(self, content, rng, bits)
         return value if ball.center is None else value.moved(np.asarray(ball.center))
-
-    def _refined(self, content: WeightedRows, rng: geometry.Generator, bits: BitSource) -> KMeansValue:
-        sample = ResidualSample(
-            content,
-            self.residual_rounds,
-            n_rows=self.n_rows,
-            largest_weight=self.largest_weight,
-            weight_bits=self.weight_bits,
-        )
-        if self.moment is None:
-            return Refinement(self, sample, rng, bits, self.n_rows).run_from_sectors()
-        moment = self.moment.measure(content, self.largest_weight, bits)
-        n_rows, noise = self.moment.noisy_rows(moment)
-        # A number below this noise, such as that of a survey of a few rows, says less than the number in the moment.
-        n_rows = self.n_rows if self.n_rows > noise else max(n_rows, noise)
-        mean, scatter = self.moment.mean_and_scatter(moment, n_rows)
-        left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
-        spread = geometry.spread_of_moment(scatter, self.moment.noise.scale, n_rows, left)
-        return Refinement(self, sample, rng, bits, n_rows).run(mean, spread)
 
     def predicted_quality(
         self, rule: Rule, norms: NormDistribution, *, ball: Ball, clipping: float | None, value: object
     ) -> Quality | None:
-        released = value if isinstance(value, KMeansValue) else None
-        return predicted_quality(self, rule, norms, clipping=clipping, value=released, ball=ball)
+        """Predict the quality of a plan, or of a fit if its released value is given; None for the paper's algorithm.
+
+        A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its
+        rows, so the noise over the cost does not depend on that distance.
+        """
+        rounds, d, n = self.residual_rounds, self.n_features, norms.n_rows
+        if not rounds:
+            return None
+        k, within = self.n_clusters, _WITHIN
+        square = max(norms.mean_square_norm, 1e-12 * norms.radius**2)
+        if isinstance(value, KMeansValue):
+            k = len(value.centers)
+            # What the released centers leave of the mean square norm.
+            origin = 0.0 if ball.center is None else np.asarray(ball.center)
+            mass = np.maximum(value.noisy_counts, 1e-9)
+            explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
+            # If noise hides clusters, the centers do not show what the best centers would leave.
+            most = 1.0 if value.effective_centers == k else _WITHIN
+            within = float(np.clip(1.0 - explained / square, _LEAST_WITHIN, most))
+        precision = sum(
+            round_.residual_noise.deviation(d) ** -2 for round_ in rounds[min(self.explore, len(rounds) - 1) :]
+        )
+        reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])
+        noise = noise_excess(n_clusters=k, n_features=d, rows_reached=n * reach, precision=precision)
+        return Quality(
+            noise=min(noise, 1.0 / within - 1.0),
+            sampling=sampling_excess(k, n, norms.mean_weight(rule)),
+            clipping=None if clipping is None else clipping / (within * square),
+        )
 
     def in_words(self) -> str:
-        return phases_in_words(self.to_dict())
+        return words.phases_in_words(self)
 
     def lines(self) -> list[str]:
-        return lines_of_rounds(self.to_dict())
+        return words.lines_of_plan(self)
+
+    def certificate_lines(self) -> list[str]:
+        return words.lines_of_certificate(self)
 
     @property
     def fit_class(self) -> type[KMeansFit]:
-        from pais.kmeans.result import KMeansFit  # It needs this module.
-
         return KMeansFit
 
     def sampling_variance(self, square_distance: FloatArray | float, n_rows: FloatArray) -> FloatArray:
@@ -350,23 +217,86 @@ class KMeans(Mechanism):
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value.multiplied(max_rows)
 
-    def _plain(self, sample: LloydSample, rng: geometry.Generator, bits: BitSource) -> KMeansValue:
-        """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
-        centers = geometry.directions(self.n_clusters, self.n_features, self.radius, rng)
-        counts = np.zeros(self.n_clusters)
-        errors = np.full_like(centers, self.radius)
-        for round_ in self.plain_rounds:
-            summary = sample.summarise(centers, round_, bits)
-            counts = summary.noisy_counts
-            # Do not divide by a count that is within its noise; keep the old center instead.
-            filled = counts > round_.count_noise.scale
-            size = np.where(filled, counts, 1.0)[:, None]
-            moved = geometry.into_ball(summary.noisy_sums / size, self.radius)
-            noise = (
-                np.hypot(round_.sum_noise.deviation(self.n_features), moved * round_.count_noise.deviation(1)) / size
-            )
-            # The rounds do not measure distances within clusters, which are at most about the norms.
-            noise = np.hypot(noise, np.sqrt(self.sampling_variance(self.mean_square_norm, size)))
-            centers = np.where(filled[:, None], moved, centers)
-            errors = np.where(filled[:, None], np.minimum(noise, self.radius), errors)
-        return KMeansValue(centers=centers, noisy_counts=counts, standard_errors=errors)
+
+# Wrong centers also attract wrong rows: a factor on the squared noise of the centers. Typical excess cost of a local
+# optimum, which k-means finds with and without privacy. Both from measured costs (commit 80c6e7b), which
+# benchmarks/results/prediction.md compares with predicted ones.
+_ROWS_FOLLOW, _LOCAL_OPTIMUM = 4.0, 0.01
+
+# Rows that are not in the sample cost about one row of each cluster for each mean weight beyond 1. The excess over the
+# best of several runs is this many times as much, by the table of bba6f79.
+_SAMPLING_FACTOR = 3.0
+
+# Cost of the best centers over the mean square norm, as long as nothing is released, and the least that released
+# centers can show: below it, the difference of two noisy numbers is too small. Chosen by eye (e0ae639).
+_WITHIN, _LEAST_WITHIN = 0.25, 0.01
+
+#: Noise cannot cost more than giving up all clusters, because every row takes its nearest center.
+MOST_NOISE = 1.0 / _WITHIN - 1.0
+
+# Decimal places of a prediction in files and texts.
+_DIGITS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """Predicted cost of private centers over the cost of the best centers, minus 1, by cause. Public.
+
+    Attributes
+    ----------
+    noise : float
+        Part of the noise on the centers.
+    sampling : float
+        Part of the rows that are not in the sample.
+    clipping : float, optional
+        Part of the rows that are clipped to the ball. None if the plan did not choose the radius.
+    search : float
+        Part of the local optimum in which k-means ends, private or not.
+    """
+
+    noise: float
+    sampling: float
+    clipping: float | None
+    search: float = _LOCAL_OPTIMUM
+
+    @property
+    def ratio(self) -> float:
+        """Predicted cost over the cost of the best centers."""
+        return 1.0 + self.noise + self.sampling + (self.clipping or 0.0) + self.search
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as a dictionary, for files, without digits that only rounding errors decide."""
+        return {
+            "predicted_cost_over_best": round(self.ratio, _DIGITS),
+            "noise": round(self.noise, _DIGITS),
+            "sampling": round(self.sampling, _DIGITS),
+            "clipping": None if self.clipping is None else round(self.clipping, _DIGITS),
+            "search": self.search,
+        }
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{cause} {_percent(getattr(self, cause))}" for cause in ("noise", "sampling", "clipping"))
+        start = "spread within segments" + (" about" if self.clipping is not None else " at least about")
+        ratio = f"{self.ratio:.2f}" if self.ratio < 10.0 else f"{self.ratio:.3g}"
+        return f"{start} {ratio} times that of k-means without noise ({parts})"
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "not predicted, since the plan did not choose the radius"
+    return f"{100.0 * share:.0f} %" if share >= 0.01 else "below 1 %"
+
+
+def sampling_excess(n_clusters: int, n_rows: float, mean_weight: N) -> N:
+    """Predicted excess cost of the rows that are not in the sample, by the mean weight 1/probability of all rows."""
+    return _SAMPLING_FACTOR * n_clusters * (mean_weight - 1.0) / n_rows
+
+
+def noise_excess(*, n_clusters: int, n_features: int, rows_reached: float, precision: float) -> float:
+    """Predicted excess cost of noise of this precision on each coordinate of a residual sum, in units of the clip."""
+    return _ROWS_FOLLOW * n_features * (n_clusters / rows_reached) ** 2 / precision
+
+
+def plain_noise_excess(*, n_clusters: int, n_features: int, n_rows: float, deviation: float) -> float:
+    """The same for noisy sums of rows, where the deviation is in units of the root mean square norm."""
+    return _ROWS_FOLLOW * n_features * (n_clusters / n_rows * deviation) ** 2 / _WITHIN

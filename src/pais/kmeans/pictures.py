@@ -1,4 +1,4 @@
-"""Plots of released values with matplotlib, which is an optional extra."""
+"""Pictures of released centers, for a page and with matplotlib, which is an optional extra: the map and the elbow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit
-from pais.kmeans.value import Elbow
-from pais.kmeans.view import View, view_of
-from pais.show.charts import LineChart
-from pais.show.text import direction_in_words, escaped, percent
+from pais.kmeans.result import Elbow, KMeansFit
+from pais.kmeans.view import View, relative_costs, view_of
+from pais.show.charts import Chart
+from pais.show.text import direction_in_words, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +51,14 @@ class Projection:
         return direction_in_words(self.directions[axis], names, dates=dates, most=most)
 
 
+def project_centers(fit: KMeansFit) -> Projection:
+    return project(fit.value.centers, fit.value.noisy_counts, fit.value.standard_errors)
+
+
 def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:
     """Project centers on the two directions in which they spread most, weighted by their noisy counts.
 
-    Parameters
-    ----------
-    centers : array of shape (k, d)
-    noisy_counts : array of shape (k,)
-    errors : array of shape (k, d) or (k,), optional
-        Standard errors of the coordinates.
+    `errors` are the standard errors of the coordinates, of shape (k, d) or (k,).
     """
     k, d = centers.shape
     weights = np.maximum(noisy_counts, 0.0)
@@ -82,150 +80,159 @@ def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | 
     )
 
 
-_WIDTH = 420.0
-_MARGIN = 34.0
-_LARGEST, _SMALLEST = 24.0, 3.5
+# Size of the circles of the map on a page. With more centers than `_FEW`, the circles are smaller.
+_LARGEST, _SMALLEST, _FEW = 24.0, 3.5, 10
 
-# With more centers than this, the circles are smaller.
-_FEW = 10
+# The margin of the map, and its height over its width, at least and at most.
+_MARGIN, _FLAT, _TALL = 34.0, 0.5, 0.85
 
-# A smaller ellipse is drawn with a solid line.
-_DASHED_FROM = 6.0
+# A smaller ellipse is drawn with a solid line, and a larger one is cut off at the edge of the map.
+_DASHED_FROM, _OUTSIDE, _THINNEST = 6.0, 400.0, 0.6
 
-# The height of the map over its width, at least and at most.
-_FLAT, _TALL = 0.5, 0.85
-
-# An ellipse larger than this is cut off at the edge of the map.
-_OUTSIDE = 400.0
+# A number stands at the upper right of its circle: at 45 degrees, and a little further.
+_CORNER, _BESIDE = 0.71, 1.0
 
 
-def centers_map(projection: Projection, noisy_counts: FloatArray, view: View) -> str:
-    """Draw the centers on their two principal directions: area by noisy count, ellipses of two standard errors."""
-    low, high = projection.points.min(axis=0), projection.points.max(axis=0)
-    span = high - low
-    # Equal centers have no extent: they are drawn in the middle, at any scale.
-    span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
-    height = _WIDTH * float(np.clip(span[1] / span[0], _FLAT, _TALL))
-    scale = min((_WIDTH - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
-    middle = (low + high) / 2.0
-    places = (projection.points - middle) * scale * np.array([1.0, -1.0]) + np.array([_WIDTH, height]) / 2.0
-    radii = _radii(noisy_counts)
-    order = np.argsort(-radii, kind="stable").tolist()
-    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=view.centers[j]) for j in order]
-    # Numbers come last, so that no circle covers them.
-    marks += [_number(j, places[j], radii[j], known=view.centers[j]) for j in order]
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A center on the map: its circle, and the half axes and the angle of its error ellipse (0 if not known)."""
+
+    index: int
+    x: float
+    y: float
+    radius: float
+    long: float
+    short: float
+    degrees: float
+    known: bool
+
+    @property
+    def style(self) -> str:
+        return "center" if self.known else "center weak"
+
+    @property
+    def is_dashed(self) -> bool:
+        return self.long >= _DASHED_FROM
+
+    @property
+    def label(self) -> tuple[float, float]:
+        """Where the number stands."""
+        beside = _CORNER * self.radius + _BESIDE
+        return self.x + beside, self.y - beside
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentersMap:
+    """The centers on their two principal directions, for a page: area by noisy count, ellipses of two errors.
+
+    Attributes
+    ----------
+    marks : tuple of Mark
+        The centers, the largest circle first.
+    axes : tuple of (str, str, str)
+        Side, share of the spread, and the columns that dominate the direction.
+    """
+
+    height: float
+    marks: tuple[Mark, ...]
+    description: str
+    axes: tuple[tuple[str, str, str], ...]
+
     title = "Segments on their two principal directions"
-    return (
-        f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
-        f'aria-labelledby="map-title map-text">\n<title id="map-title">{title}</title>\n'
-        f'<desc id="map-text">{escaped(_description(projection, view))}</desc>\n'
-        f'<rect class="frame" x=".5" y=".5" width="{_WIDTH - 1:g}" height="{height - 1:.1f}" rx="8"/>\n'
-        + "\n".join(marks)
-        + f"\n</svg>\n{_axes(projection, view)}</figure>"
-    )
+    width = 420.0
+
+    @property
+    def has_grey(self) -> bool:
+        return not all(mark.known for mark in self.marks)
+
+    @classmethod
+    def of(cls, projection: Projection, view: View) -> CentersMap:
+        low, high = projection.points.min(axis=0), projection.points.max(axis=0)
+        span = high - low
+        # Equal centers have no extent: they are drawn in the middle, at any scale.
+        span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
+        height = cls.width * float(np.clip(span[1] / span[0], _FLAT, _TALL))
+        scale = min((cls.width - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
+        places = (projection.points - (low + high) / 2.0) * scale * np.array([1.0, -1.0])
+        places = places + np.array([cls.width, height]) / 2.0
+        largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(places)))
+        radii = np.maximum(largest * np.sqrt(_relative_sizes(view)), _SMALLEST)
+        words = [projection.words(axis, view.names, dates=view.dates) for axis in (0, 1)]
+        shares = [percent(float(share)) for share in projection.shares]
+        marks = []
+        for index in np.argsort(-radii, kind="stable").tolist():
+            long, short, angle = projection.ellipse(index)
+            if long > 0.0:
+                long, short = (max(min(axis * scale, _OUTSIDE), _THINNEST) for axis in (long, short))
+            marks.append(
+                Mark(
+                    index=index,
+                    x=float(places[index, 0]),
+                    y=float(places[index, 1]),
+                    radius=float(radii[index]),
+                    long=long,
+                    short=short,
+                    degrees=-math.degrees(angle),
+                    known=view.centers[index],
+                )
+            )
+        return cls(
+            height=height,
+            marks=tuple(marks),
+            description=f"{len(places)} circles, one for each segment. To the right: {words[0]}; upwards: {words[1]}.",
+            axes=tuple(
+                (side, share, text)
+                for side, share, text in zip(("To the right", "Upwards"), shares, words, strict=True)
+                if text
+            ),
+        )
 
 
-def _radii(noisy_counts: FloatArray) -> FloatArray:
-    """Radii of the circles, whose areas grow with the noisy counts."""
-    share = np.maximum(noisy_counts, 0.0) / max(float(noisy_counts.max()), 1e-300)
-    largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(noisy_counts)))
-    return np.asarray(np.maximum(largest * np.sqrt(np.minimum(share, 1.0)), _SMALLEST))
+def _relative_sizes(view: View) -> FloatArray:
+    """Noisy counts over the largest of them."""
+    counts = view.sizes.counts
+    return np.minimum(np.maximum(counts, 0.0) / max(float(counts.max()), 1e-300), 1.0)
 
 
-def _ellipse(projection: Projection, index: int, scale: float) -> tuple[float, float, float]:
-    long, short, angle = projection.ellipse(index)
-    return min(long * scale, _OUTSIDE), min(short * scale, _OUTSIDE), -math.degrees(angle)
-
-
-def _mark(place: FloatArray, radius: float, ellipse: tuple[float, float, float], *, known: bool) -> str:
-    x, y = place.tolist()
-    long, short, angle = ellipse
-    dashed = " dashed" if long >= _DASHED_FROM else ""
-    axes = f'rx="{max(long, 0.6):.1f}" ry="{max(short, 0.6):.1f}"'
-    around = (
-        f'<ellipse class="error{dashed}" cx="{x:.1f}" cy="{y:.1f}" {axes} '
-        f'transform="rotate({angle:.1f} {x:.1f} {y:.1f})"/>'
-        if long > 0.0
-        else ""
-    )
-    return f'<g class="{_class(known)}"><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{around}</g>'
-
-
-def _number(index: int, place: FloatArray, radius: float, *, known: bool) -> str:
-    """The index of a center, at the upper right of its circle."""
-    x, y = (place + (0.71 * radius + 1.0) * np.array([1.0, -1.0])).tolist()
-    return f'<text class="{_class(known)}" x="{x:.1f}" y="{y:.1f}">{index}</text>'
-
-
-def _class(known: bool) -> str:
-    return "center" if known else "center weak"
-
-
-def _axes(projection: Projection, view: View) -> str:
-    lines = []
-    for axis, side in ((0, "To the right"), (1, "Upwards")):
-        words = projection.words(axis, view.names, dates=view.dates)
-        if words:
-            share = percent(float(projection.shares[axis]))
-            lines.append(f"<li><b>{side}</b> ({share} of the spread): {escaped(words)}</li>")
-    return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
-
-
-def _description(projection: Projection, view: View) -> str:
-    words = [
-        f"{side}: {projection.words(axis, view.names, dates=view.dates)}"
-        for axis, side in ((0, "To the right"), (1, "upwards"))
-    ]
-    return f"{len(projection.points)} circles, one for each segment. {'; '.join(words)}."
-
-
-def elbow_chart(elbow: Elbow, chosen: int) -> str:
-    """Draw the estimated cost for each number of clusters, over that of one cluster."""
-    numbers = [point.n_clusters for point in elbow]
-    costs = np.array([point.cost for point in elbow])
-    shares = costs / max(float(costs[0]), 1e-300)
-    here = dict(zip(numbers, shares.tolist(), strict=True)).get(chosen)
-    return LineChart(
+def elbow_chart(elbow: Elbow, chosen: int) -> Chart:
+    """The estimated cost for each number of clusters, over that of one cluster, for a page."""
+    numbers, shares = [point.n_clusters for point in elbow], relative_costs(elbow).tolist()
+    here = dict(zip(numbers, shares, strict=True)).get(chosen)
+    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
+    return Chart(
         name="elbow",
         title="Estimated spread within segments, by number of segments",
-        description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} segments"
+        description=f"From 1 at {numbers[0]} to {number(shares[-1], 2)} at {numbers[-1]} segments"
         + ("." if here is None else f"; {number(here, 2)} at {chosen}."),
-        x=np.array(numbers, dtype=np.float64),
-        y=shares,
         x_name="number of segments",
-        x_ticks=_integer_ticks(numbers[0], numbers[-1]),
-        mark=float(chosen),
-        line=float(elbow.suggested),
-        note=_elbow_note(elbow, chosen),
-    ).svg()
+        x_range=(numbers[0], numbers[-1]),
+        x_ticks=[(tick, str(tick)) for tick in _integer_ticks(numbers[0], numbers[-1])],
+        curve=list(zip(numbers, shares, strict=True)),
+        mark=chosen,
+        line=elbow.suggested,
+        note=f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
+        if elbow.stands_out
+        else f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line).",
+    )
 
 
-def _elbow_note(elbow: Elbow, chosen: int) -> str:
-    """What the curve says about the number of clusters."""
-    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
-    if elbow.stands_out:
-        return f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
-    return f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line)."
-
-
-def _integer_ticks(first: int, last: int) -> tuple[float, ...]:
+def _integer_ticks(first: int, last: int) -> list[int]:
     """A few integers from first to last, with both ends."""
     step = next(
         step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if last - first <= 7 * step
     )
     inner = [tick for tick in range(step * (first // step + 1), last, step) if last - tick >= 0.6 * step]
-    return (float(first), *map(float, inner), *([float(last)] if last > first else []))
+    return [first, *inner, *([last] if last > first else [])]
 
 
-# Area of the largest marker, in square points, and the smallest share of it that stays visible.
+# Area of the largest marker of a plot, in square points, and the smallest share of it that stays visible.
 _LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
 
-# Room around the centers for their markers and labels, over the largest distance on an axis.
+# Room around the centers of a plot for their markers and labels, over the largest distance on an axis.
 _PLOT_MARGIN = 0.14
 
-# An axis label names at most this many columns, so that it fits below a small figure.
-_NAMED = 2
-_LONGEST_NAME = 28
+# The label of an axis names at most this many columns, shortened to so many letters, so that it fits a small figure.
+_NAMED, _LONGEST_NAME = 2, 28
 
 
 class Plotted:
@@ -237,7 +244,8 @@ class Plotted:
         """Draw the centers on their two principal directions, and return the matplotlib axes.
 
         The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+        Centers that are not readable above the noise are grey. Only released values are drawn, so the plot may be
+        published. Needs the extra `pais[plots]`.
 
         Parameters
         ----------
@@ -245,12 +253,39 @@ class Plotted:
             Where to draw; None = a new figure.
         """
         check_is_fitted(self)
-        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
+        view = view_of(self.fit_, getattr(self, "feature_names_in_", None))
+        projection, axes = project_centers(self.fit_), _axes_or_new(ax)
+        points = projection.points
+        colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
+        area = _LARGEST_AREA * np.maximum(_relative_sizes(view), _LEAST_SHARE)
+        axes.scatter(*points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
+        angles = np.linspace(0.0, 2.0 * np.pi, 73)
+        for index, point in enumerate(points):
+            long, short, turn = projection.ellipse(index)
+            if long > 0.0:
+                rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+                x, y = point[:, None] + rotation @ np.stack([long * np.cos(angles), short * np.sin(angles)])
+                # Ellipses must not widen the view: a center that is drowned has a very large one.
+                axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
+            # At the upper right of the marker, whose radius in points follows from its area.
+            beside = float(np.sqrt(area[index] / np.pi)) * _CORNER + _BESIDE
+            axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
+        # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
+        around = _PLOT_MARGIN * float(np.ptp(points, axis=0).max())
+        axes.update_datalim([points.min(axis=0) - around, points.max(axis=0) + around])
+        axes.autoscale_view()
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_xlabel(_label(projection, 0, view))
+        axes.set_ylabel(_label(projection, 1, view))
+        axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
+        return axes
 
     def plot_elbow(self, ax: Any = None) -> Any:
         """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
 
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+        The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line
+        the suggested number. Only released values are drawn, so the plot may be published. Needs the extra
+        `pais[plots]`.
 
         Parameters
         ----------
@@ -258,10 +293,24 @@ class Plotted:
             Where to draw; None = a new figure.
         """
         check_is_fitted(self)
-        return plot_elbow(self.fit_, ax)
+        elbow, k = elbow_of(self.fit_), len(self.fit_.value.centers)
+        axes, share = _axes_or_new(ax), relative_costs(elbow)
+        numbers = [point.n_clusters for point in elbow]
+        axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
+        if k <= len(elbow):
+            axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
+        reason = "clusters stand out" if elbow.stands_out else "the curve bends"
+        label = f"suggested: {elbow.suggested} ({reason})"
+        axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("number of clusters")
+        axes.set_ylabel("estimated spread within segments, relative to one")
+        axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
+        axes.legend(frameon=False)
+        return axes
 
 
-def new_axes(axes: Any) -> Any:
+def _axes_or_new(axes: Any) -> Any:
     """Return the axes, or the axes of a new figure if None. Raises if matplotlib is not installed."""
     if axes is not None:
         return axes
@@ -272,92 +321,11 @@ def new_axes(axes: Any) -> Any:
     return pyplot.subplots(figsize=(6.4, 5.0), layout="constrained")[1]
 
 
-def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) -> Any:
-    """Draw released centers on their two principal directions and return the axes.
-
-    The area of a marker grows with the noisy count of the cluster. A dashed ellipse shows two standard errors of the
-    center. Centers that are not readable above the noise are grey.
-
-    Parameters
-    ----------
-    fit : KMeansFit
-        Only released values are drawn.
-    feature_names : sequence of str, optional
-        Names of the columns. With a schema, its labels are used.
-    axes : matplotlib Axes, optional
-        Where to draw; None = a new figure.
-    """
-    view, value = view_of(fit, feature_names), fit.value
-    projection = project(value.centers, value.noisy_counts, value.standard_errors)
-    axes = new_axes(axes)
-    share = np.maximum(value.noisy_counts, 0.0) / max(float(value.noisy_counts.max()), 1e-300)
-    colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
-    area = _LARGEST_AREA * np.maximum(share, _LEAST_SHARE)
-    axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
-    _draw_errors(axes, projection)
-    for index, point in enumerate(projection.points):
-        # At the upper right of the marker, whose radius in points follows from its area.
-        beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
-        axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
-    # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
-    around = _PLOT_MARGIN * float(np.ptp(projection.points, axis=0).max())
-    axes.update_datalim([projection.points.min(axis=0) - around, projection.points.max(axis=0) + around])
-    axes.autoscale_view()
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel(_label(projection, 0, view))
-    axes.set_ylabel(_label(projection, 1, view))
-    axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
-    return axes
-
-
-def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
-    """Draw the estimated cost for every number of clusters and return the axes.
-
-    The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line the
-    suggested number. Only released values are drawn.
-
-    Parameters
-    ----------
-    fit : KMeansFit
-    axes : matplotlib Axes, optional
-        Where to draw; None = a new figure.
-    """
-    elbow = elbow_of(fit)
-    axes = new_axes(axes)
-    numbers = [point.n_clusters for point in elbow]
-    share = [point.cost / max(elbow.points[0].cost, 1e-300) for point in elbow]
-    axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
-    k = len(fit.value.centers)
-    if k <= len(elbow):
-        axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
-    reason = "clusters stand out" if elbow.stands_out else "the curve bends"
-    label = f"suggested: {elbow.suggested} ({reason})"
-    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
-    axes.set_ylim(bottom=0.0)
-    axes.set_xlabel("number of clusters")
-    axes.set_ylabel("estimated spread within segments, relative to one")
-    axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
-    axes.legend(frameon=False)
-    return axes
-
-
 def elbow_of(fit: KMeansFit) -> Elbow:
     """The elbow of a fit. Raises if the release has no cells."""
     if fit.elbow is None:
         raise ArgumentError("this release has no cells, so nothing is known about other numbers of clusters.")
     return fit.elbow
-
-
-def _draw_errors(axes: Any, projection: Projection) -> None:
-    angle = np.linspace(0.0, 2.0 * np.pi, 73)
-    circle = np.stack([np.cos(angle), np.sin(angle)])
-    for index, point in enumerate(projection.points):
-        long, short, turn = projection.ellipse(index)
-        if long > 0.0:
-            rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-            x, y = point[:, None] + rotation @ (np.array([[long], [short]]) * circle)
-            # Ellipses must not widen the view: a center that is drowned has a very large one.
-            axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
 
 
 def _label(projection: Projection, axis: int, view: View) -> str:

@@ -1,10 +1,15 @@
-"""Released centers as a reader sees them: names, own units, standard errors, and what is readable above the noise."""
+"""The view of released centers that text, page, frame, plots and the command line share.
+
+It has names, values in own units, standard errors, what is readable above the noise, the sizes of the segments, and one
+sentence about each segment.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,12 +18,10 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais.accounting.words import units_of
 from pais.data.kinds import Boolean, Categories, Column, Dates
-from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit, Readability
-from pais.kmeans.value import Elbow
+from pais.kmeans.result import Elbow, KMeansFit, threshold
 from pais.planning.fit import CLEAR
-from pais.show.text import MOST_DECIMALS, date_text, days_text, error_text, fixed_text, whole
+from pais.show.text import MOST_DECIMALS, date_text, error_text, fixed_text, whole
 
 NUMBER, SHARE, DATE = "number", "share", "date"
 
@@ -28,63 +31,22 @@ WITHIN_NOISE, NOT_DISTINCT = "within noise", "not distinct"
 # A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
 _DIGITS = 3
 
+# A difference is worth a word from this many standard deviations of the column: between small and medium by the rule
+# of thumb of Cohen (0.2 and 0.5).
+WORTH = 0.3
 
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """Centers in the columns' own units.
+# A sentence names at most this many columns, those with the largest differences. Chosen by eye.
+_MOST_WORDS = 6
 
-    Attributes
-    ----------
-    names : tuple of str
-        One name for each column of `values`.
-    kinds : tuple of str
-        "number", "share" or "date".
-    values : array of shape (k, d)
-        In own units; shares of categories and booleans in [0, 1]; dates as days since 1970-01-01.
-    errors : array of shape (k, d), optional
-        Standard errors in the same units.
-    cells : array of bool of shape (k, d)
-        Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
-    features, centers : tuple of bool
-        Which features and which centers are readable above the noise.
-    doubts : tuple of str
-        For each center that is not readable, the reason in a few words; empty for the others.
-    """
+# Shares in words, chosen by eye. A share is "nearly all" if it and the lower end of its interval are at least the first
+# two numbers, "mostly" if its lower end is above a half, and likewise on the other side.
+_NEARLY_ALL, _SURELY_MANY, _MOST, _FEW, _HARDLY_ANY, _SURELY_FEW = 0.9, 0.85, 0.5, 0.25, 0.05, 0.1
 
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    values: FloatArray
-    errors: FloatArray | None
-    cells: NDArray[np.bool_]
-    features: tuple[bool, ...]
-    centers: tuple[bool, ...]
-    doubts: tuple[str, ...]
-
-    @property
-    def dates(self) -> tuple[str, ...]:
-        """Names of the columns that hold dates."""
-        return tuple(name for name, kind in zip(self.names, self.kinds, strict=True) if kind == DATE)
-
-    @property
-    def has_one_error(self) -> bool:
-        """Whether the values of a center all have the same standard error, as in columns that are not scaled."""
-        return self.errors is not None and bool(np.all(np.ptp(self.errors, axis=1) <= 1e-9 * self.errors[:, 0]))
-
-    def texts(self, feature: int) -> tuple[list[str], list[str]]:
-        """The values of a column and their standard errors as text, with the same decimals for all centers."""
-        values = self.values[:, feature]
-        errors = None if self.errors is None else self.errors[:, feature]
-        kind = self.kinds[feature]
-        if kind == DATE:
-            return [date_text(value) for value in values], [] if errors is None else [
-                days_text(error) for error in errors
-            ]
-        factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
-        decimals = _decimals(factor * values, None if errors is None else factor * errors)
-        shown = [fixed_text(factor * value, decimals) + unit for value in values.tolist()]
-        # A standard error has two digits at most, and is never shown as zero.
-        around = [] if errors is None else [error_text(factor * error) + unit for error in errors.tolist()]
-        return shown, around
+_DOUBTS = {
+    WITHIN_NOISE: "its size is not above the noise, so this segment is a guess",
+    NOT_DISTINCT: "no column separates it from every other segment by more than the noise",
+}
+_NOTHING = "close to the average in every column, as far as the noise shows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +83,16 @@ class Sizes:
 
     @property
     def share_errors(self) -> FloatArray:
-        """Standard errors of the shares: a count is in its share and in the sum that divides all of them."""
+        """Standard errors of the shares: a count is in its share and in the sum that divides all of them.
+
+        A share is between 0 and 1, so its error is at most 1. If no count is positive, nothing more is known of it.
+        """
         shares, squares = self.shares, np.square(self.errors)
-        total = max(float(np.maximum(self.counts, 0.0).sum()), 1e-300)
+        total = float(np.maximum(self.counts, 0.0).sum())
+        if total == 0.0:
+            return np.ones(shares.shape)
         others = np.square(shares) * (squares.sum() - squares)
-        return np.asarray(np.sqrt(np.square(1.0 - shares) * squares + others) / total)
+        return np.asarray(np.minimum(np.sqrt(np.square(1.0 - shares) * squares + others) / total, 1.0))
 
     @property
     def share_name(self) -> str:
@@ -149,6 +116,80 @@ class Sizes:
         return [(whole(count), error_text(error)) for count, error in pairs]
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Centers in the columns' own units.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One name for each column of `values`.
+    kinds : tuple of str
+        "number", "share" or "date".
+    values : array of shape (k, d)
+        In own units; shares of categories and booleans in [0, 1]; dates as days since 1970-01-01.
+    errors : array of shape (k, d), optional
+        Standard errors in the same units.
+    cells : array of bool of shape (k, d)
+        Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
+    features, centers : tuple of bool
+        Which features and which centers are readable above the noise.
+    doubts : tuple of str
+        For each center that is not readable, the reason in a few words; empty for the others.
+    sizes : Sizes
+        Sizes of the segments.
+    spread : array of shape (d,), optional
+        Standard deviation of each column over all rows, in own units, as far as the release shows it.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    values: FloatArray
+    errors: FloatArray | None
+    cells: NDArray[np.bool_]
+    features: tuple[bool, ...]
+    centers: tuple[bool, ...]
+    doubts: tuple[str, ...]
+    sizes: Sizes
+    spread: FloatArray | None = None
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Names of the columns that hold dates."""
+        return tuple(name for name, kind in zip(self.names, self.kinds, strict=True) if kind == DATE)
+
+    @property
+    def has_one_error(self) -> bool:
+        """Whether the values of a center all have the same standard error, as in columns that are not scaled."""
+        return self.errors is not None and bool(np.all(np.ptp(self.errors, axis=1) <= 1e-9 * self.errors[:, 0]))
+
+    @property
+    def order(self) -> list[int]:
+        """Centers from the largest to the smallest."""
+        order: list[int] = np.argsort(-self.sizes.counts, kind="stable").tolist()
+        return order
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether no value is readable."""
+        return not any(self.features) or not self.cells.any()
+
+    def texts(self, feature: int) -> tuple[list[str], list[str]]:
+        """The values of a column and their standard errors as text, with the same decimals for all centers."""
+        values = self.values[:, feature]
+        errors = None if self.errors is None else self.errors[:, feature]
+        kind = self.kinds[feature]
+        if kind == DATE:
+            around = [] if errors is None else [f"{error_text(error)} days" for error in errors]
+            return [date_text(value) for value in values], around
+        factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
+        decimals = _decimals(factor * values, None if errors is None else factor * errors)
+        shown = [fixed_text(factor * value, decimals) + unit for value in values.tolist()]
+        # A standard error has two digits at most, and is never shown as zero.
+        around = [] if errors is None else [error_text(factor * error) + unit for error in errors.tolist()]
+        return shown, around
+
+
 def sizes_of(fit: KMeansFit) -> Sizes:
     """The sizes of the segments of a fit. With a unit that counts as one row, they are shares of people."""
     unit = fit.plan.unit
@@ -159,7 +200,7 @@ def sizes_of(fit: KMeansFit) -> Sizes:
 
 def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
-    value, schema = fit.value, fit.schema
+    value, schema, spread = fit.value, fit.schema, fit.column_spread
     centers = value.centers
     readable = fit.readability
     known = (True,) * len(centers) if readable is None else readable.centers
@@ -168,24 +209,24 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
     return View(
         names=_names(feature_names, centers.shape[1]) if schema is None else schema.labels,
-        kinds=_kinds(schema, centers.shape[1]),
+        kinds=(NUMBER,) * centers.shape[1]
+        if schema is None
+        else tuple(_kind(column) for column in schema.columns for _ in column.labels),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
-        cells=_cells(readable, centers.shape),
+        # One center alone is its own mean, so none of its values is grey.
+        cells=np.ones(centers.shape, dtype=bool)
+        if readable is None or len(centers) == 1
+        else readable.cells & np.array(readable.features),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
         centers=known,
         doubts=tuple(
             "" if clear else NOT_DISTINCT if count > fit.count_noise * CLEAR else WITHIN_NOISE
             for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
         ),
+        sizes=sizes_of(fit),
+        spread=spread if spread is None or schema is None else spread * schema.unit_scale,
     )
-
-
-def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which values to colour. One center alone is its own mean, so none of its values is grey."""
-    if readable is None or shape[0] == 1:
-        return np.ones(shape, dtype=bool)
-    return np.asarray(readable.cells & np.array(readable.features))
 
 
 def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
@@ -198,12 +239,6 @@ def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, .
             "Pass a list with one name for each column."
         )
     return names
-
-
-def _kinds(schema: Schema | None, n_features: int) -> tuple[str, ...]:
-    if schema is None:
-        return (NUMBER,) * n_features
-    return tuple(_kind(column) for column in schema.columns for _ in column.labels)
 
 
 def _kind(column: Column) -> str:
@@ -223,6 +258,98 @@ def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
     if error > 0.0:
         decimals = min(decimals + 1, -math.floor(math.log10(error)))
     return int(np.clip(decimals, 0, MOST_DECIMALS))
+
+
+def sentences(view: View) -> list[str]:
+    """One sentence for each center, without a full stop; empty texts if the standard errors are not known.
+
+    Notes
+    -----
+    With a probability of about 95 %, no sentence mentions a difference between a center and the average that
+    is due to noise alone: the threshold is that of all centers and columns together. Everything follows from released
+    values: `tests/unit/kmeans/test_view.py`.
+    """
+    if view.errors is None:
+        return [""] * len(view.values)
+    away, errors = _from_average(view.values, view.errors, view.sizes.weights)
+    size = away / _deviations(view)
+    is_clear = np.abs(away) > threshold(away.size) * errors
+    is_clear &= (np.abs(size) >= WORTH) & np.array(view.features)
+    return [_sentence(view, center, size[center], is_clear[center]) for center in range(len(size))]
+
+
+def _from_average(values: FloatArray, errors: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Differences between centers and their weighted mean, and the standard errors of these differences."""
+    away = values - weights @ values
+    squares = np.square(errors)
+    others = np.square(weights) @ squares - np.square(weights)[:, None] * squares
+    return away, np.sqrt(np.square(1.0 - weights)[:, None] * squares + others)
+
+
+def _deviations(view: View) -> FloatArray:
+    """Standard deviation of each column over all rows: at least that of the centers; of a share, that of its rows."""
+    weights = view.sizes.weights
+    mean = weights @ view.values
+    between = np.sqrt(weights @ np.square(view.values - mean))
+    share = np.clip(mean, 0.01, 0.99)
+    is_share = np.array([kind == SHARE for kind in view.kinds])
+    within = np.zeros_like(between) if view.spread is None else view.spread
+    deviations = np.where(is_share, np.sqrt(share * (1.0 - share)), np.maximum(between, within))
+    return np.asarray(np.maximum(deviations, 1e-300))
+
+
+def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bool_]) -> str:
+    if view.doubts[center]:
+        return _DOUBTS[view.doubts[center]]
+    assert view.errors is not None
+    found: list[tuple[bool, str, str]] = []
+    for feature in sorted(np.flatnonzero(is_clear).tolist(), key=lambda feature: -abs(float(size[feature]))):
+        name, kind = view.names[feature], view.kinds[feature]
+        is_category = kind == SHARE and "=" in name
+        # Categories that a segment has less often follow from the others.
+        if size[feature] > 0.0 or not is_category:
+            value, error = float(view.values[center, feature]), float(view.errors[center, feature])
+            name = name.replace("=", " ", 1) if is_category else name
+            words = _difference_in_words(kind, float(size[feature]), value, CLEAR * error)
+            found.append((kind == SHARE, words, name.replace("_", " ")))
+    found = found[:_MOST_WORDS]
+    if not found:
+        return _NOTHING
+    # Numbers and dates come before shares; columns with the same words stand together, the largest difference first.
+    first = {words: place for place, (_, words, _) in reversed([*enumerate(found)])}
+    found.sort(key=lambda one: (one[0], first[one[1]]))
+    groups = groupby(found, key=lambda one: one[1])
+    return "; ".join(f"{words} {_joined([name for _, _, name in several])}" for words, several in groups)
+
+
+def _difference_in_words(kind: str, size: float, value: float, reach: float) -> str:
+    """The words before the name of the column. The interval of the value reaches so far to each side."""
+    if kind != SHARE:
+        up, down = ("later", "earlier") if kind == DATE else ("higher", "lower")
+        return up if size > 0.0 else down
+    low, high = value - reach, value + reach
+    if size > 0.0:
+        if value >= _NEARLY_ALL and low >= _SURELY_MANY:
+            return "nearly all"
+        return "mostly" if low > _MOST else "more often"
+    if value <= _HARDLY_ANY and high <= _SURELY_FEW:
+        return "hardly any"
+    return "few" if high < _FEW else "less often"
+
+
+def _joined(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def segment_lines(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> list[str]:
+    """Each segment in one line of text, the largest first: its share and how it differs from the average."""
+    view = view_of(fit, feature_names)
+    words, texts = sentences(view), view.sizes.share_texts()
+    return [
+        f"Segment {index}, {texts[index][0]} \u00b1 {texts[index][1]} of {view.sizes.noun}"
+        + (f": {words[index]}." if words[index] else ".")
+        for index in view.order
+    ]
 
 
 _COUNT = "noisy_count"
@@ -262,11 +389,7 @@ def elbow_frame(elbow: Elbow) -> Any:
     """Estimated costs by number of clusters: a pandas frame, or a structured array if pandas is not installed."""
     numbers = np.array([point.n_clusters for point in elbow])
     costs = np.array([point.cost for point in elbow])
-    columns = {
-        "n_clusters": numbers,
-        "estimated_cost": costs,
-        "relative_cost": costs / max(float(costs[0]), 1e-300),
-    }
+    columns = {"n_clusters": numbers, "estimated_cost": costs, "relative_cost": relative_costs(elbow)}
     try:
         import pandas as pd
     except ImportError:
@@ -275,3 +398,9 @@ def elbow_frame(elbow: Elbow) -> Any:
             array[name] = column
         return array
     return pd.DataFrame(columns)
+
+
+def relative_costs(elbow: Elbow) -> FloatArray:
+    """Estimated cost of each number of clusters, over that of one cluster."""
+    costs = np.array([point.cost for point in elbow])
+    return np.asarray(costs / max(float(costs[0]), 1e-300))

@@ -1,4 +1,7 @@
-"""Coefficients of a private linear regression in the units of the columns, and the fit that released them."""
+"""The result of a private linear regression: coefficients and errors that follow from a released second moment.
+
+`linear_regression` works in the coordinates of the moment. `LinearFit` turns its result into the units of the columns.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,23 @@ from pais.data.checks import listed
 from pais.data.kinds import Categories, Column
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.linear.planning import LinearSettings, bounded_norms
+from pais.linear.planning import LinearSettings, bounded_norms, square_mean_weight
 from pais.mechanisms.moments import MomentValue
 from pais.planning.fit import CLEAR, Fit
 from pais.planning.plan import Plan
-from pais.planning.settings import square_mean_weight
 
-# The variance of the noise depends on the size of the coefficients, which depends on it: this many rounds settle it.
+# The variance of the noise depends on the size of the coefficients, which depends on it: this many rounds settle it, by
+# eye.
 _ROUNDS = 3
 
-# Penalties in units of the scale of the noise times the root of the number of coefficients.
+# Penalties in units of the scale of the noise times the root of the number of coefficients. Chosen by eye (commit
+# cafdf94); regression-small.md and regression-large.md of benchmarks/results show what they reach.
 _FLOOR, _RIDGE = 0.45, 0.2
 
-# Prior variances of the coefficients that are compared, as multiples of the natural one.
+# Prior variances of the coefficients that are compared, as multiples of the natural one: a fine grid.
 _PRIORS = np.geomspace(1e-6, 30.0, 80)
 
-# Reweighting shrinks coefficients by at most this share, as far as it is corrected.
+# Reweighting shrinks coefficients by at most this share, as far as it is corrected. Chosen by eye (0fa9f53).
 _MOST_SHRUNK = 0.2
 
 # Standard error of that correction, as a share of it: on the tables of docs/theory/notes/regression.md, what is right
@@ -170,14 +174,14 @@ def linear_regression(
     array([2.])
     """
     reweighting = Reweighting() if reweighting is None else reweighting
-    problem = _problem(value, spread, constraints, n_rows)
-    theta = _noise_aware(problem) if alpha == "noise" else _ridge(problem, validate.non_negative("alpha", alpha))
-    covariance, assumed = _errors(problem, theta, plausible**2, reweighting)
-    left = problem.residual_variance(theta)
+    equations = _normal_equations(value, spread, constraints, n_rows)
+    theta = _noise_aware(equations) if alpha == "noise" else _ridge(equations, validate.non_negative("alpha", alpha))
+    covariance, assumed = _errors(equations, theta, plausible**2, reweighting)
+    left = equations.residual_variance(theta)
     growth = 1.0 / (1.0 - min(2.0 * reweighting.shrinkage * left, _MOST_SHRUNK))
     covariance += np.outer(theta, theta) * (_CORRECTION_ERROR * (1.0 - 1.0 / growth)) ** 2
     # Back to all coordinates; without a constant coordinate, the intercept is zero.
-    basis, unit = problem.basis, growth * np.append(np.ones(problem.n_columns), value.constant)
+    basis, unit = equations.basis, growth * np.append(np.ones(equations.n_columns), value.constant)
     if value.constant == 0.0:
         basis = np.vstack([basis, np.zeros(basis.shape[1])])
     map_ = basis * unit[:, None]
@@ -188,23 +192,23 @@ def linear_regression(
         covariance=map_ @ covariance @ map_.T,
         assumed=map_ @ assumed @ map_.T,
         residual_variance=left,
-        noisy_count=problem.n_rows,
-        alike=_alike(problem),
+        noisy_count=equations.n_rows,
+        alike=_alike(equations),
     )
 
 
-def _alike(problem: _Problem) -> NDArray[np.bool_]:
+def _alike(equations: _NormalEquations) -> NDArray[np.bool_]:
     """Which columns take part in a direction that the noise hides although the columns by themselves vary much."""
-    d, scale = problem.n_columns, problem.scale
-    values, vectors = np.linalg.eigh(problem.matrix)
-    edge = scale * np.sqrt(2.0 * np.arange(1, problem.size + 1))
-    whole = problem.basis @ problem.matrix @ problem.basis.T
+    d, scale = equations.n_columns, equations.scale
+    values, vectors = np.linalg.eigh(equations.matrix)
+    edge = scale * np.sqrt(2.0 * np.arange(1, equations.size + 1))
+    whole = equations.basis @ equations.matrix @ equations.basis.T
     own = np.diag(whole)[:d].copy()
     if len(whole) > d:
         # About the mean.
         own -= np.square(whole[:d, d]) / max(float(whole[d, d]), scale)
     # Variance of each column in each direction, if the columns were independent.
-    parts = np.maximum(own, 0.0)[:, None] * np.square((problem.basis @ vectors)[:d])
+    parts = np.maximum(own, 0.0)[:, None] * np.square((equations.basis @ vectors)[:d])
     largest = np.maximum(values, edge)
     apart = 0.5 * (largest + np.sqrt(np.square(largest) - np.square(edge)))
     alike = (values < _HIDDEN_EDGE * edge) & (parts.sum(axis=0) > _ALIKE * apart)
@@ -212,31 +216,31 @@ def _alike(problem: _Problem) -> NDArray[np.bool_]:
 
 
 def _errors(
-    problem: _Problem, theta: FloatArray, prior: float, reweighting: Reweighting
+    equations: _NormalEquations, theta: FloatArray, prior: float, reweighting: Reweighting
 ) -> tuple[FloatArray, FloatArray]:
     """Covariance of the errors of penalised coefficients, and the part of it that rests on the prior variance.
 
     The true coefficients t solve matrix t = vector + noise, with a noise of known variance: that of the entries, of
     their products with t, and of the rows. [note: regression-1]
     """
-    scale, values, vectors = problem.scale, *np.linalg.eigh(problem.matrix)
+    scale, values, vectors = equations.scale, *np.linalg.eigh(equations.matrix)
     values = np.maximum(values, 0.0)
     # Noise on the directions of the m smallest eigenvalues alone has eigenvalues up to this edge. What the rows add to
     # a noisy eigenvalue, in its own direction and in the direction without noise. [note: regression-2]
-    edge = scale * np.sqrt(2.0 * np.arange(1, problem.size + 1))
+    edge = scale * np.sqrt(2.0 * np.arange(1, equations.size + 1))
     seen = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     shrunk = 0.5 * (np.maximum(values, edge) + seen)
     # Variance of the sums over rows, and square of what the weights of clipped rows may change. [note: regression-3]
-    weights = problem.spread + _CLIPPED_CORRELATION**2 * problem.n_rows * reweighting.variance
-    rows = np.diag(problem.residual_variance(theta) * weights * values)
+    weights = equations.spread + _CLIPPED_CORRELATION**2 * equations.n_rows * reweighting.variance
+    rows = np.diag(equations.residual_variance(theta) * weights * values)
     inside = vectors.T @ theta
     size = float(theta @ theta)
     for _ in range(_ROUNDS):
-        noise = 0.5 * scale**2 * ((1.0 + size) * np.eye(problem.size) + np.outer(inside, inside)) + rows
+        noise = 0.5 * scale**2 * ((1.0 + size) * np.eye(equations.size) + np.outer(inside, inside)) + rows
         gain = prior * seen[:, None] * np.linalg.inv(prior * np.diag(seen**2) + noise) * seen
-        posterior = prior * (np.eye(problem.size) - gain)
+        posterior = prior * (np.eye(equations.size) - gain)
         size = float(theta @ theta + max(0.0, np.trace(posterior)))
-    off = inside - gain @ ((vectors.T @ problem.vector) / shrunk)
+    off = inside - gain @ ((vectors.T @ equations.vector) / shrunk)
     variances, axes = np.linalg.eigh(posterior)
     variances = np.clip(variances, 0.0, prior)
     assumed = (axes * np.where(variances > 0.5 * prior, variances, 0.0)) @ axes.T
@@ -245,7 +249,7 @@ def _errors(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Problem:
+class _NormalEquations:
     """Normal equations with noise: `matrix` theta = `vector`, and the square of the target.
 
     They are in an orthonormal `basis` of the combinations of features and constant that are not zero in all rows.
@@ -277,7 +281,9 @@ class _Problem:
         return float(np.clip(total, self.scale, max(self.square, self.scale))) / self.n_rows
 
 
-def _problem(value: MomentValue, spread: float, constraints: FloatArray | None, n_rows: float | None) -> _Problem:
+def _normal_equations(
+    value: MomentValue, spread: float, constraints: FloatArray | None, n_rows: float | None
+) -> _NormalEquations:
     moment = value.moment
     target = moment.shape[0] - (2 if value.constant > 0.0 else 1)
     if target < 1:
@@ -288,7 +294,7 @@ def _problem(value: MomentValue, spread: float, constraints: FloatArray | None, 
     basis = np.eye(others.size)
     if constraints is not None and constraints.size > 0:
         basis = np.linalg.qr(constraints.T, mode="complete")[0][:, len(constraints) :]
-    return _Problem(
+    return _NormalEquations(
         matrix=basis.T @ moment[np.ix_(others, others)] @ basis,
         vector=basis.T @ moment[others, target],
         square=float(moment[target, target]),
@@ -300,81 +306,82 @@ def _problem(value: MomentValue, spread: float, constraints: FloatArray | None, 
     )
 
 
-def _ridge(problem: _Problem, alpha: float) -> FloatArray:
+def _ridge(equations: _NormalEquations, alpha: float) -> FloatArray:
     """Ridge regression with a stated penalty."""
     # As in scikit-learn, there is no penalty on the intercept.
-    columns = problem.basis[: problem.n_columns]
-    return np.asarray(np.linalg.pinv(problem.matrix + alpha * columns.T @ columns, hermitian=True) @ problem.vector)
+    columns = equations.basis[: equations.n_columns]
+    return np.asarray(np.linalg.pinv(equations.matrix + alpha * columns.T @ columns, hermitian=True) @ equations.vector)
 
 
-def _noise_aware(problem: _Problem) -> FloatArray:
+def _noise_aware(equations: _NormalEquations) -> FloatArray:
     """The mixture of three estimates."""
-    columns = problem.basis[: problem.n_columns]
-    products = columns @ problem.vector
-    squares = max(0.0, float(np.sum((columns @ problem.matrix) * columns)))
+    columns = equations.basis[: equations.n_columns]
+    products = columns @ equations.vector
+    squares = max(0.0, float(np.sum((columns @ equations.matrix) * columns)))
     # Expected square of the products of features and target if they are independent.
-    noise = 0.5 * problem.n_columns * problem.scale**2 + problem.chance * squares
+    noise = 0.5 * equations.n_columns * equations.scale**2 + equations.chance * squares
     signal = max(0.0, 1.0 - noise / max(float(products @ products), 1e-300))
-    mean = 0.5 * (_by_raised_eigenvalues(problem) + _by_joint_shrinkage(problem))
-    return np.asarray(signal * mean + (1.0 - signal) * _by_evidence(problem))
+    mean = 0.5 * (_by_raised_eigenvalues(equations) + _by_joint_shrinkage(equations))
+    return np.asarray(signal * mean + (1.0 - signal) * _by_evidence(equations))
 
 
-def _by_raised_eigenvalues(problem: _Problem) -> FloatArray:
+def _by_raised_eigenvalues(equations: _NormalEquations) -> FloatArray:
     """Least squares with eigenvalues that are at least a floor f, and raised by f^2 over themselves."""
-    values, vectors = np.linalg.eigh(problem.matrix)
-    floor = _FLOOR * problem.scale * math.sqrt(problem.size)
+    values, vectors = np.linalg.eigh(equations.matrix)
+    floor = _FLOOR * equations.scale * math.sqrt(equations.size)
     values = np.maximum(values, floor)
-    return np.asarray(vectors @ ((vectors.T @ problem.vector) / (values + floor**2 / values)))
+    return np.asarray(vectors @ ((vectors.T @ equations.vector) / (values + floor**2 / values)))
 
 
-def _by_joint_shrinkage(problem: _Problem) -> FloatArray:
+def _by_joint_shrinkage(equations: _NormalEquations) -> FloatArray:
     """Least squares on the moment of features and target together, with shrunk eigenvalues.
 
     Symmetric noise of scale s on the diagonal has eigenvalues up to s sqrt(2 k). An eigenvalue w above this edge e is
     that of a true one of (w + sqrt(w^2 - e^2)) / 2. All others are replaced by their mean. Then there is a penalty,
     which is smaller for eigenvalues above the edge.
     """
-    k = problem.size + 1
+    k = equations.size + 1
     joint = np.empty((k, k))
-    joint[:-1, :-1], joint[:-1, -1], joint[-1, :-1] = problem.matrix, problem.vector, problem.vector
-    joint[-1, -1] = problem.square
+    joint[:-1, :-1], joint[:-1, -1], joint[-1, :-1] = equations.matrix, equations.vector, equations.vector
+    joint[-1, -1] = equations.square
     values, vectors = np.linalg.eigh(joint)
-    edge = problem.scale * math.sqrt(2.0 * k)
+    edge = equations.scale * math.sqrt(2.0 * k)
     clear = values > edge
     shrunk = np.where(clear, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
     shrunk[~clear] = max(0.0, float(values.sum() - shrunk.sum()) / max(1, int((~clear).sum())))
     denoised = (vectors * shrunk) @ vectors.T
     values, vectors = np.linalg.eigh(denoised[:-1, :-1])
     values = np.maximum(values, 0.0)
-    values += _RIDGE * problem.scale * math.sqrt(k) * edge / np.maximum(values, edge)
+    values += _RIDGE * equations.scale * math.sqrt(k) * edge / np.maximum(values, edge)
     return np.asarray(vectors @ ((vectors.T @ denoised[:-1, -1]) / values))
 
 
-def _by_evidence(problem: _Problem) -> FloatArray:
+def _by_evidence(equations: _NormalEquations) -> FloatArray:
     """Ridge regression with the most likely prior variance.
 
     In the basis of the eigenvectors, entry i of the vector has the variance t x_i^2 + v_i: t is the prior variance of
     a coefficient, x_i the eigenvalue, and v_i the variance of the noise, of its product with the coefficients and of
     the residuals.
     """
-    k, scale = problem.size, problem.scale
-    values, vectors = np.linalg.eigh(problem.matrix)
+    k, scale = equations.size, equations.scale
+    values, vectors = np.linalg.eigh(equations.matrix)
     values = np.maximum(values, 0.0)
-    entries = vectors.T @ problem.vector
-    natural = max(problem.square, scale) / max(float(values.mean()), scale) / k
+    entries = vectors.T @ equations.vector
+    natural = max(equations.square, scale) / max(float(values.mean()), scale) / k
     # One row for each prior variance.
     prior = (_PRIORS * natural)[:, None]
-    noise = 0.5 * scale**2 * (1.0 + k * prior) + problem.chance * values
+    noise = 0.5 * scale**2 * (1.0 + k * prior) + equations.chance * values
     variance = prior * values**2 + noise
     best = int(np.argmax(-0.5 * (np.log(variance) + entries**2 / variance).sum(axis=1)))
     return np.asarray(vectors @ (entries * prior[best] * values / variance[best]))
 
 
-# Fewer rows than this many standard deviations of their noise do not determine a coefficient.
+# Fewer rows than this many standard deviations of their noise do not determine a coefficient. Chosen by eye (ebaf4ae).
 _UNSEEN = 6.0
 
 # Plausible standard deviation of a coefficient: this many ranges of the target for the range of a feature. Columns that
-# are almost the same have larger ones: up to 2.9 in a table of proteins, where intervals miss.
+# are almost the same have larger ones: up to 2.9 in a table of proteins, where intervals miss. Set on
+# benchmarks/results/coverage-models.md (b4f1a5f).
 _PLAUSIBLE = 0.8
 
 # Rows beyond the outermost norm of a survey that its noise may hide, in standard deviations of the noise of a count,
@@ -382,7 +389,7 @@ _PLAUSIBLE = 0.8
 # hides up to 2.5 deviations of the noise of all its bins; two of one bin are enough for simulated heavy tails.
 _TAIL_ROWS, _TAIL_SHARE, _TAIL_REACH, _TAIL_ATOMS = 2.0, 0.01, 1.5, 16
 
-# A coefficient is hidden by noise if more than this share of its squared error is assumed.
+# A coefficient is hidden by noise if more than this share of its squared error is assumed: half of it.
 _MOST_ASSUMED = 0.5
 
 
@@ -390,29 +397,28 @@ _MOST_ASSUMED = 0.5
 class Coefficients:
     """Coefficients with standard errors, in the units of the columns. They may be published.
 
+    There is one line for the target of a linear regression, or for each logit of a logistic one.
+
     Attributes
     ----------
     target : str
         Name of the column that is predicted.
     labels : tuple of str
-        One label for each coefficient, such as ``region=north`` for a category.
-    values, standard_errors : array of shape (d,)
-        Change of the target for one more unit of a number, or if a boolean holds; for a category, the difference from
-        the average of the listed categories of its column, which add up to zero. Without an intercept, a category has
-        the level of its rows. The standard errors are due to the noise, the sampling and the residuals of the rows, the
-        clipping and the penalty.
+        One label for each feature, such as ``region=north`` for a category.
+    values, standard_errors : array of shape (lines, d)
+        Change of the target or logit for one more unit of a number, or if a boolean holds; for a category, the
+        difference from the average of the listed categories of its column, which add up to zero. Without an intercept,
+        a category has the level of its rows. The standard errors are due to the noise, the sampling and the residuals
+        or classes of the rows, the clipping and the penalty, and directions of the features that the noise hides.
     compared_with : tuple of str
         Reference of the coefficient of each category, which is a difference from it; empty for the other features.
-    hidden : array of bool of shape (d,)
+    hidden : array of bool of shape (lines, d)
         Which coefficients are hidden by noise: more than half of their squared error is what is assumed about
-        directions that the noise hides. They have no interval.
-    intercept, intercept_error : float
-        Prediction where all numbers are zero and booleans false, for the average category of each column, and its
-        standard error.
-    low, high : float
-        Predictions are clipped to these bounds of the target, stated or found by the survey.
-    vector : LinearValue
-        The same for scaled vectors, as they follow from the moment.
+        directions that the noise hides. Those of a logistic regression are also within two standard errors of zero.
+        They have no interval.
+    intercepts, intercept_errors : array of shape (lines,)
+        Target or logits where all numbers are zero and booleans false, for the average category of each column, and
+        their standard errors.
     """
 
     target: str
@@ -421,18 +427,54 @@ class Coefficients:
     values: FloatArray
     standard_errors: FloatArray
     hidden: NDArray[np.bool_]
-    intercept: float
-    intercept_error: float
-    low: float
-    high: float
-    vector: LinearValue
+    intercepts: FloatArray
+    intercept_errors: FloatArray
+
+    def frame(self, classes: Any = ()) -> Any:
+        """A pandas frame with intervals of two standard errors to each side, by class if there are several lines."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
+        n_lines = len(self.values)
+        values = np.column_stack([self.values, self.intercepts]).ravel()
+        errors = np.column_stack([self.standard_errors, self.intercept_errors]).ravel()
+        hidden = np.column_stack([self.hidden, np.zeros(n_lines, dtype=bool)]).ravel()
+        index: Any = pd.Index([*self.labels, "intercept"], name="feature")
+        if n_lines > 1:
+            index = pd.MultiIndex.from_product([classes, index], names=["class", "feature"])
+        columns = with_intervals(values, errors, hidden)
+        return pd.DataFrame({**columns, "compared_with": [*self.compared_with, ""] * n_lines}, index=index)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LinearFit(Fit):
-    """A fit of a linear regression: the released second moment, and the coefficients that follow from it."""
+class RegressionFit(Fit):
+    """A fit of a regression, with its coefficients in the units of the columns."""
 
     coefficients: Coefficients
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if all coefficients are hidden by noise; else None."""
+        if not self.coefficients.hidden.all():
+            return None
+        return (
+            "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
+            "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LinearFit(RegressionFit):
+    """A fit of a linear regression: the released second moment, and the coefficients that follow from it.
+
+    Attributes
+    ----------
+    vector : LinearValue
+        The coefficients for scaled vectors, as they follow from the moment.
+    """
+
+    vector: LinearValue
 
     @classmethod
     def of_fit(cls, fit: Fit, settings: LinearSettings) -> LinearFit:
@@ -448,27 +490,28 @@ class LinearFit(Fit):
             constraints=np.array(constraints) if constraints else None,
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        coefficients = _in_units(vector, fit, settings.fit_intercept)
         return cls(
-            value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=coefficients
+            value=fit.value,
+            certificate=fit.certificate,
+            plan=fit.plan,
+            survey=fit.survey,
+            coefficients=_in_units(vector, fit, settings.fit_intercept),
+            vector=vector,
         )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Predictions are clipped to these bounds of the target, stated or found by the survey."""
+        assert self.schema is not None
+        low, high = self.schema.columns[-1].decode(np.array([-np.inf, np.inf])).tolist()
+        return low, high
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if all coefficients are hidden by noise, or columns are too similar; else None."""
-        if not self.coefficients.hidden.all():
-            return super().concern or self._alike_concern
-        return (
-            "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
-            "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
-        )
-
-    @property
-    def _alike_concern(self) -> str | None:
-        """Text of a warning if the noise hides the differences of columns that are nearly the same."""
-        alike = self.coefficients.vector.alike
-        if not alike.any():
-            return None
+        """Text of a warning if the noise hides all coefficients, or the differences of similar columns; else None."""
+        alike = self.vector.alike
+        if super().concern or not alike.any():
+            return super().concern
         names = [label for label, like in zip(self.coefficients.labels, alike.tolist(), strict=True) if like]
         return (
             f"the columns {listed(names)} are so similar that the noise hides their differences. All intervals assume "
@@ -593,34 +636,16 @@ def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficient
         for each in (vector.covariance, vector.assumed)
     )
     errors = np.sqrt(square)
-    target = schema.columns[-1]
-    low, high = target.decode(np.array([-np.inf, np.inf])).tolist()
     return Coefficients(
-        target=target.name,
+        target=schema.columns[-1].name,
         labels=features.labels,
         compared_with=references(features, centered=fit_intercept),
-        values=values[:-1],
-        standard_errors=errors[:-1],
-        hidden=assumed[:-1] > _MOST_ASSUMED * square[:-1],
-        intercept=float(values[-1] + unit * last * fit_intercept),
-        intercept_error=float(errors[-1]),
-        low=low,
-        high=high,
-        vector=vector,
+        values=values[None, :-1],
+        standard_errors=errors[None, :-1],
+        hidden=(assumed[:-1] > _MOST_ASSUMED * square[:-1])[None, :],
+        intercepts=values[-1:] + unit * last * fit_intercept,
+        intercept_errors=errors[-1:],
     )
-
-
-def coefficients_frame(coefficients: Coefficients) -> Any:
-    """Coefficients with standard errors and intervals of two standard errors to each side, then the intercept."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
-    values = np.append(coefficients.values, coefficients.intercept)
-    errors = np.append(coefficients.standard_errors, coefficients.intercept_error)
-    index = pd.Index([*coefficients.labels, "intercept"], name="feature")
-    columns = with_intervals(values, errors, np.append(coefficients.hidden, False))
-    return pd.DataFrame({**columns, "compared_with": [*coefficients.compared_with, ""]}, index=index)
 
 
 def with_intervals(values: FloatArray, errors: FloatArray, hidden: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
-from pais.accounting.ledger import accounts
 from pais.data.kinds import Auto, Bounds, Scale
 from pais.data.schema import Schema
+from pais.data.tables import read
 from pais.estimator import Labelled, SupervisedEstimator, cells_of, targets_of, weights_of
-from pais.linear.coefficients import LinearFit, coefficients_frame
+from pais.linear.coefficients import LinearFit
 from pais.linear.page import RegressionResults, Step, penalty_in_words
 from pais.linear.planning import LinearSettings, regression_schema
 from pais.planning.fit import Fit
@@ -160,24 +160,20 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         y : array, optional
             The target of each row, if it is not a column of X.
         """
-        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
-        # during this fit.
-        charged = accounts(self.ledger)
-        self._fit(Labelled(X=X, y=y), self._settings(), charged)
+        self._fit(Labelled(X=X, y=y))
         return self
 
     def _settings(self) -> LinearSettings:
-        names = {field.name for field in fields(LinearSettings)}
-        return LinearSettings(**{name: value for name, value in self.get_params(deep=False).items() if name in names})
+        return self._settings_of(LinearSettings)
 
     def _adapted(self, schema: Schema) -> Schema:
         return regression_schema(schema)
 
     def _keep(self, fitted: Fit) -> None:
         linear = LinearFit.of_fit(fitted, self._settings())
-        self.coef_ = linear.coefficients.values
-        self.intercept_ = linear.coefficients.intercept
-        self.coef_standard_errors_ = linear.coefficients.standard_errors
+        self.coef_ = linear.coefficients.values[0]
+        self.intercept_ = float(linear.coefficients.intercepts[0])
+        self.coef_standard_errors_ = linear.coefficients.standard_errors[0]
         super()._keep(linear)
 
     @property
@@ -187,22 +183,22 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
 
     def _results(self) -> RegressionResults:
         coefficients, features = self._linear_fit.coefficients, self._features
-        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).coefficients.vector
+        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).vector
         has_intercept = bool(self.fit_intercept)
         steps = tuple(step for column in features.columns for step in Step.of(column, centered=has_intercept))
         return RegressionResults(
             target=coefficients.target,
             names=coefficients.labels,
-            values=coefficients.values[None, :],
-            standard_errors=coefficients.standard_errors[None, :],
-            intercepts=np.array([coefficients.intercept]) if has_intercept else None,
-            intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
-            hidden=coefficients.hidden[None, :],
+            values=coefficients.values,
+            standard_errors=coefficients.standard_errors,
+            intercepts=coefficients.intercepts if has_intercept else None,
+            intercept_errors=coefficients.intercept_errors if has_intercept else None,
+            hidden=coefficients.hidden,
             steps=steps,
             compared_with=coefficients.compared_with,
             sources="noise, sampling, the residuals of the rows, clipped rows and the penalty",
-            penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
-            counted=coefficients.vector.noisy_count,
+            penalty=penalty_in_words(self.alpha, self._linear_fit.vector.coefficients, plain.coefficients),
+            counted=self._linear_fit.vector.noisy_count,
             caution=self.fit_.concern,
         )
 
@@ -215,7 +211,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         coefficient of a category is a difference from, and is empty for other features. Needs pandas.
         """
         check_is_fitted(self)
-        return coefficients_frame(self._linear_fit.coefficients)
+        return self._linear_fit.coefficients.frame()
 
     @without_sizes
     def predict(self, X: Any) -> FloatArray:
@@ -228,12 +224,12 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             `columns`, `target` or `unit` was stated.
         """
         check_is_fitted(self)
-        coefficients, features = self._linear_fit.coefficients, self._features
+        features = self._features
         # Coefficients for scaled vectors, whose cells are clipped to the bounds of their columns.
-        slopes = coefficients.values * features.unit_scale
-        origin = coefficients.intercept + float(coefficients.values @ features.centers)
+        slopes = self.coef_ * features.unit_scale
+        origin = self.intercept_ + float(self.coef_ @ features.centers)
         parts = [np.empty(0), *(rows @ slopes + origin for rows in self._vectors_of(X))]
-        return np.asarray(np.clip(np.concatenate(parts), coefficients.low, coefficients.high))
+        return np.asarray(np.clip(np.concatenate(parts), *self._linear_fit.bounds))
 
     @without_sizes
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -258,6 +254,13 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         return float(
             r2_score(truth[whole], predicted[whole], sample_weight=None if weights is None else weights[whole])
         )
+
+    def _target_cells(self, X: Any) -> FloatArray:
+        """The target of each row of a table or file, as a number."""
+        column = self._target_column
+        if isinstance(column, Bounds) and column.has_truths:
+            return column.decode(np.asarray(read(self._table(X), columns=Schema((column,))).rows)[:, 0])
+        return np.asarray(read(self._table(X), columns=[column.name]).rows, dtype=np.float64)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.cards import number
@@ -14,17 +16,17 @@ from pais._base.numerics import FloatArray
 from pais.data.checks import all_of, listed
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Scale
 from pais.data.schema import Schema
-from pais.linear.coefficients import references
+from pais.linear.coefficients import references, with_intervals
 from pais.planning.fit import CLEAR
-from pais.show.grid import Bars, Cell, Grid, around, bars_table, row_head
-from pais.show.results import Results, as_sentence
-from pais.show.text import escaped, paragraph, percent, section, value_text
+from pais.show.results import Results, TextTable
+from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
+from pais.show.text import around, as_sentence, error_text, percent, value_text
 
 #: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.
 HIDDEN = "hidden by noise"
 
-# A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
-_MOST_CLASSES, _STRONGEST = 12, 6
+# A page shows at most this many classes with drawings. Chosen by eye.
+_MOST_CLASSES = 12
 
 _NEVER_ZERO = 1e-300
 
@@ -109,20 +111,12 @@ class RegressionResults(Results):
         Noisy number of rows, from the release itself.
     caution : str, optional
         Text of a warning about the fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.linear.page import RegressionResults
-    >>> results = RegressionResults(
-    ...     target="income", names=("age", "visits"), values=np.array([[120.0, 3.0]]),
-    ...     standard_errors=np.array([[10.0, 5.0]])
-    ... )
-    >>> results.verdict
-    '1 of 2 coefficients is clearly different from zero'
     """
 
-    noun = "coefficients"
+    template = "linear/page.html"
+    #: At most this many coefficients are drawn for each class, or said in sentences. Chosen by eye.
+    most_drawn = 6
+    noun = table = "coefficients"
     cautions = (
         (
             "Errors of predictions are not protected.",
@@ -196,16 +190,12 @@ class RegressionResults(Results):
         return float(self.clear.mean())
 
     @property
-    def concern(self) -> str | None:
-        return self.caution
-
-    @property
     def comparison(self) -> str | None:
-        general = self._comparison_in_general
+        general = self.comparison_in_general
         return " ".join([general, *(self.sentence(j) for j in self._told if self._is_pair(j))]) if general else None
 
     @property
-    def _comparison_in_general(self) -> str:
+    def comparison_in_general(self) -> str:
         """Name the reference of the coefficients of categories; empty without categories."""
         averaged = any(step.reference for step in self.steps)
         alone = [
@@ -225,10 +215,6 @@ class RegressionResults(Results):
         return " ".join([*sentences[:1], *map(as_sentence, sentences[1:])])
 
     @property
-    def noisy_count(self) -> float | None:
-        return self.counted
-
-    @property
     def _sizes(self) -> FloatArray:
         return np.array([step.size for step in self.steps]) if self.steps else np.ones(len(self.names))
 
@@ -238,25 +224,15 @@ class RegressionResults(Results):
         effects = np.abs(self.values * self._sizes)
         return max(float(effects[self.clear].max() if self.clear.any() else effects.max()), _NEVER_ZERO)
 
-    def sections(self) -> list[str]:
-        by_class = len(self.values) > 1
-        return [
-            section(
-                "coefficients",
-                "Coefficients",
-                paragraph(self._introduction()),
-                self._in_words(),
-                self._grid() if by_class else self._bars_table(0, range(len(self.names)), "Coefficients"),
-                paragraph(self._key(), "soft"),
-                paragraph(escaped(self.penalty), "soft") if self.penalty else "",
-            ),
-            self._pictures() if by_class else "",
-        ]
-
-    def _in_words(self) -> str:
+    @property
+    def sentences(self) -> list[str]:
         """The clear coefficients of a single line, each in a sentence, the largest effect first."""
-        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in self._told[:_STRONGEST])
-        return f"<ul>{lines}</ul>" if lines else ""
+        return [self.sentence(j) for j in self._told[: self.most_drawn]]
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a column has two categories."""
+        return any(map(self._is_pair, range(len(self.names))))
 
     @property
     def _told(self) -> list[int]:
@@ -293,37 +269,38 @@ class RegressionResults(Results):
         way = "higher" if value > 0.0 else "lower"
         return f"{step}, {self.target} is {way} by {size}{than} ({' to '.join(ends)})."
 
-    def _introduction(self) -> str:
-        return " ".join(filter(None, [self._change(), escaped(as_sentence(self._comparison_in_general))]))
+    def value_columns(self) -> dict[str, Any]:
+        values, errors, names = self.values, self.standard_errors, [*self.names]
+        hidden, compared_with = self.is_hidden, [reference or None for reference in self.compared_with]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            values, errors = (
+                np.column_stack([values, self.intercepts]),
+                np.column_stack([errors, self.intercept_errors]),
+            )
+            hidden = np.column_stack([hidden, np.zeros(len(values), dtype=bool)])
+            names.append("intercept")
+            compared_with.append(None)
+        columns: dict[str, Any] = {"class": np.repeat(self.classes, len(names))} if len(values) > 1 else {}
+        columns |= {"feature": names * len(values), **with_intervals(values.ravel(), errors.ravel(), hidden.ravel())}
+        return columns | {"compared_with": pa.array(compared_with * len(values), pa.string())}
 
-    def _change(self) -> str:
-        target = f"<b>{escaped(self.target)}</b>"
-        per_unit = "one more unit of a feature, in the units of the columns, or if a boolean holds."
-        if not self.classes:
-            return f"A coefficient is the change of {target} for {per_unit}"
+    def text_table(self, width: int) -> TextTable:
+        lines = zip(self.values.T, self.standard_errors.T, self.clear.T, self.is_hidden.T, strict=True)
+        rows = [
+            [name, *(_text_cell(*numbers) for numbers in zip(*line, strict=True))]
+            for name, line in zip(self.names, lines, strict=True)
+        ]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            pairs = zip(self.intercepts, self.intercept_errors, strict=True)
+            rows.append(["intercept", *(_text_cell(*pair, True, False) for pair in pairs)])
+        is_weak = not (self.clear | self.is_hidden).all()
+        note = "value ± standard error" + ("; in parentheses: within two of them of zero" if is_weak else "")
         if len(self.classes) == 1:
-            return (
-                f"A coefficient is the change of the log odds of {target} = {escaped(self.classes[0])} for {per_unit}"
-            )
-        return f"A coefficient is the change of the score of a class of {target} for {per_unit}"
-
-    def _key(self) -> str:
-        text = "<b>\u00b1</b>: standard error. <b>Grey</b>: within two standard errors of zero."
-        if self.steps:
-            text += (
-                " <b>Effect</b>: coefficient times a change of the feature, such as its range, which makes features "
-                "comparable."
-                + " Of two categories, it is their difference."
-                * any(map(self._is_pair, range(len(self.names))))
-            )
-        if len(self.values) == 1:
-            text += (
-                " Bars show two standard errors to each side; a bar without an end goes on. Clear coefficients come "
-                "first, the largest effect at the top."
-            )
-        if self.is_hidden.any():
-            text += f" <b>{HIDDEN.capitalize()}</b>: no interval, because the rows say too little."
-        return text + " Colours show sign and size of the effect: blue below zero, orange above."
+            note += f"\nA coefficient is the change of the log odds of {self.target} = {self.classes[0]}."
+        if self.comparison is not None:
+            note += f"\n{as_sentence(self.comparison)}"
+        header = ["feature", *(self.classes if len(self.values) > 1 else ("coefficient",))]
+        return TextTable("Coefficients", header, rows, note)
 
     def _cell(self, line: int, place: int) -> Cell:
         if self.is_hidden[line, place]:
@@ -343,77 +320,76 @@ class RegressionResults(Results):
         effects, clear, hidden = np.abs(self.values[line] * self._sizes), self.clear[line], self.is_hidden[line]
         return sorted(range(len(self.names)), key=lambda j: (hidden[j], not clear[j], -float(effects[j])))
 
-    def _bars_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> str:
-        """Coefficients of one line, each with an error bar of its effect."""
+    @property
+    def values_table(self) -> Table | BarTable:
+        """All coefficients: features by class, or with error bars of their effects if there is one line."""
+        if len(self.values) == 1:
+            return self._bar_table(0, self._order(0), "Coefficients")
+        rows = [
+            (Head(name), [self._cell(line, j) for line in range(len(self.values))]) for j, name in enumerate(self.names)
+        ]
+        if self._intercept_cells:
+            rows.append((Head("intercept"), self._intercept_cells))
+        return Table(caption="Coefficients by class", corner="Feature", columns=[*map(Head, self.classes)], rows=rows)
+
+    @property
+    def pictures(self) -> list[BarTable]:
+        """The strongest coefficients of each class, with error bars; empty if there is one line."""
+        tables = []
+        for line, name in enumerate(self.classes[:_MOST_CLASSES] if len(self.values) > 1 else ()):
+            strongest = [j for j in self._order(line) if self.clear[line, j]][: self.most_drawn]
+            if strongest:
+                tables.append(self._bar_table(line, strongest, f"{self.target} = {name}", brief=True))
+        return tables
+
+    @property
+    def _intercept_cells(self) -> list[Cell]:
+        if self.intercepts is None or self.intercept_errors is None:
+            return []
+        return [
+            Cell(text=value_text(value, error), small=(around(error),))
+            for value, error in zip(self.intercepts.tolist(), self.intercept_errors.tolist(), strict=True)
+        ]
+
+    def _bar_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> BarTable:
+        """Coefficients of one line, each with an error bar of its effect. A brief table has no further columns."""
         sizes, values, errors = self._sizes, self.values[line], self.standard_errors[line]
         reach = np.abs(values * sizes) + CLEAR * errors * sizes
         clear, hidden = self.clear[line], self.is_hidden[line]
         # An uncertain coefficient must not make all others too small to see.
         top = float(reach[clear if clear.any() else ~hidden].max(initial=0.0)) or 1.0
-        bars = Bars.over(-top, top)
-        chosen = set(places)
-        lines = []
-        for j in self._order(line):
-            if j not in chosen:
-                continue
-            effect, spread = float(values[j] * sizes[j]), float(CLEAR * errors[j] * sizes[j])
-            drawn = bars.cell(effect, effect - spread, effect + spread, weak=not clear[j])
-            if hidden[j]:
-                drawn = '<td class="drawn"></td>'
-            step = (
-                "" if brief or not self.steps else self._step(j, effect, float(errors[j] * sizes[j]), bool(hidden[j]))
-            )
-            lines.append(f"<tr>{row_head(self.names[j])}{drawn}{self._cell(line, j).html()}{step}</tr>")
-        if not brief and self.intercepts is not None and self.intercept_errors is not None:
-            error = float(self.intercept_errors[line])
-            text = escaped(value_text(float(self.intercepts[line]), error))
-            extra = '<td class="count"></td>' * (2 * bool(self.steps))
-            lines.append(
-                f'<tr class="counts"><th scope="row">intercept</th><td></td><td>{text}'
-                f"<small>{escaped(around(error))}</small></td>{extra}</tr>"
-            )
-        compared = ("for a change of", "effect") if self.steps and not brief else ()
-        axis = bars.axis("effect" if self.steps else "")
-        return bars_table(caption, ("Feature", axis, "coefficient", *compared), lines)
-
-    def _step(self, place: int, effect: float, error: float, hidden: bool) -> str:
-        step = self.steps[place]
-        words = step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
-        text = "" if hidden else value_text(effect, error)
-        return f'<td class="count">{escaped(words)}</td><td class="count">{text}</td>'
-
-    def _grid(self) -> str:
-        """Features by class."""
-        rows = list(self.names)
-        cells = [[self._cell(line, j) for line in range(len(self.values))] for j in range(len(rows))]
-        if self.intercepts is not None and self.intercept_errors is not None:
-            rows.append("intercept")
-            cells.append(
-                [
-                    Cell(text=value_text(value, error), small=(around(error),))
-                    for value, error in zip(self.intercepts.tolist(), self.intercept_errors.tolist(), strict=True)
-                ]
-            )
-        return Grid(
-            caption="Coefficients by class", corner="Feature", rows=rows, columns=self.classes, cells=cells
-        ).html()
-
-    def _pictures(self) -> str:
-        """The strongest coefficients of each class, with error bars."""
-        figures = []
-        for line, name in enumerate(self.classes[:_MOST_CLASSES]):
-            strongest = [j for j in self._order(line) if self.clear[line, j]][:_STRONGEST]
-            if strongest:
-                caption = f"{self.target} = {name}"
-                figures.append(f"<figure>{self._bars_table(line, strongest, caption, brief=True)}</figure>")
-        if not figures:
-            return ""
-        return section(
-            "pictures",
-            "Strongest coefficients by class",
-            f'<div class="charts wide-charts">\n{"".join(figures)}\n</div>',
-            paragraph(f"At most {_STRONGEST} clear coefficients of each class. Bars show two standard errors.", "soft"),
+        compared = bool(self.steps) and not brief
+        rows = []
+        for j in places:
+            effect, error = float(values[j] * sizes[j]), float(errors[j] * sizes[j])
+            spread = float(CLEAR * errors[j] * sizes[j])
+            cells = [self._cell(line, j)]
+            if compared:
+                texts = (self._step_in_words(j), "" if hidden[j] else value_text(effect, error))
+                cells += [Cell(text=text, kind="count") for text in texts]
+            bar = None if hidden[j] else (effect, effect - spread, effect + spread)
+            rows.append(BarRow(head=Head(self.names[j]), bar=bar, cells=cells, weak=not clear[j]))
+        if self._intercept_cells and not brief:
+            cells = [replace(self._intercept_cells[line], kind="")] + [Cell(text="", kind="count")] * (2 * compared)
+            rows.append(BarRow(head=Head("intercept", "count"), bar=None, cells=cells))
+        return BarTable(
+            caption=caption,
+            corner="Feature",
+            axis=Axis.over(-top, top, name="effect" if self.steps else ""),
+            columns=("coefficient", "for a change of", "effect") if compared else ("coefficient",),
+            rows=rows,
         )
+
+    def _step_in_words(self, place: int) -> str:
+        step = self.steps[place]
+        return step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
+
+
+def _text_cell(value: float, error: float, clear: bool, hidden: bool) -> str:
+    if hidden:
+        return HIDDEN
+    text = f"{value_text(float(value), float(error))} ± {error_text(float(error))}"
+    return text if clear else f"({text})"
 
 
 def penalty_in_words(alpha: object, penalised: FloatArray, plain: FloatArray) -> str:

@@ -13,16 +13,13 @@ from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.data.kinds import Auto, Bounds, Scale
 from pais.data.schema import Schema
-from pais.data.units import most_units
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
+from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
-from pais.planning.sample_choice import SampleChoice
-from pais.planning.settings import MomentSettings, square_mean_weight, with_constant
+from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
-from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
 
@@ -32,17 +29,20 @@ from pais.privacy.rules import Rule
 _RESIDUAL_PER_FEATURE = 0.05
 
 # Correlation of the weight of a clipped row and its part in the normal equations: somewhat less than the errors of
-# coefficients allow for, since most coefficients move less.
+# coefficients allow for, since most coefficients move less. Chosen by eye (b4f1a5f).
 _CORRELATION = 0.25
 
 # Features are correlated, which raises the variance due to the noise by about this share for each of them. With less,
 # the radius for ten columns of Song and 10,000 rows is so large that R^2 falls by 8 %.
 _AMPLIFIED_PER_FEATURE = 0.6
 
-# If sampling without extra noise would keep more than this share of the rows, all are used, in one pass.
+# If sampling without extra noise would keep more than this share of the rows, all are used, in one pass: a sample saves
+# little then (commit 42d2ec8).
 _MOST_SAMPLED = 0.5
 
 # Square of the constant coordinate for each feature, by kind of column: about a tenth of the square of the feature.
+# These and the two groups below were chosen by eye (d8906f5); benchmarks/results/regression-small.md shows what they
+# reach.
 _CONSTANT_PER_STATED, _CONSTANT_PER_AUTO = 0.06, 0.03
 
 # Square of the factor of a target with stated bounds, which is then about a tenth of the square of all features.
@@ -51,12 +51,9 @@ _FACTOR, _FACTOR_PER_FEATURE = 4.0, 0.3
 # A standardized target has a deviation of 1, about three times that of a target within stated bounds.
 _STANDARDIZED = 0.25
 
-# More of the shift is spent on columns whose scales must be found: a regression needs their deviations.
-_MORE_FOR_COLUMNS = 1.5
-
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSettings(MomentSettings):
+class LinearSettings(SampleSettings):
     """Settings of a private linear regression that the user chooses; public.
 
     The last column of the rows is the target.
@@ -73,6 +70,9 @@ class LinearSettings(MomentSettings):
     """
 
     what = "regression"
+    gaussian_only = True
+    # A regression needs the deviations of columns whose scales must be found. Chosen by eye (commit d8906f5).
+    more_for_columns = 1.5
 
     alpha: float | Literal["noise"] = "noise"
     fit_intercept: bool = True
@@ -85,10 +85,6 @@ class LinearSettings(MomentSettings):
                 raise ArgumentError("alpha is a text other than 'noise'. Pass a number >= 0, or 'noise'.")
         else:
             validate.non_negative("alpha", self.alpha)
-
-    @property
-    def survey_shift_share(self) -> float:
-        return super().survey_shift_share * (_MORE_FOR_COLUMNS if self.open_columns else 1.0)
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         survey, d = facts.survey, n_features - 1
@@ -103,9 +99,9 @@ class LinearSettings(MomentSettings):
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
     ) -> tuple[Mechanism, Rule, SampleChoice | None]:
-        mechanism, rule, _ = super()._mechanism(ball, norms, d, delta, limit)
+        mechanism, rule = self.moment_sum(ball, norms, d, delta, limit)
         if self.sampling == "constrained" and self.stated_size is None and _costs_much(mechanism, rule, norms, d):
-            return replace(self, sampling="none")._mechanism(ball, norms, d, delta, limit)
+            mechanism, rule = replace(self, sampling="none").moment_sum(ball, norms, d, delta, limit)
         return mechanism, rule, None
 
     def _best_radius(self, facts: Facts, d: int) -> float:
@@ -115,11 +111,10 @@ class LinearSettings(MomentSettings):
         count less, which moves coefficients in proportion to the deviation of the weights. With more rows or a larger
         epsilon there is less noise, so the radius grows.
         """
-        n_units = most_units(facts.unit, facts.norms.n_rows)
-        delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
+        shift = largest_shift(float(self.epsilon), self._surveyed_delta(facts))
         constant = _square_constant(facts.schema, d)
         norms, masses = bounded_norms(facts.norms, facts.schema, facts.ball), facts.norms.masses
-        noise = (d + 1) / max(facts.norms.n_rows * largest_shift(float(self.epsilon), delta), 1.0)
+        noise = (d + 1) / max(facts.norms.n_rows * shift, 1.0)
         radii = np.unique(norms[(masses > 0.0) & (norms > 0.0)])
         if radii.size == 0:
             return facts.norms.radius
@@ -135,9 +130,8 @@ class LinearSettings(MomentSettings):
         return float(radii[np.argmin(error)])
 
 
-def _costs_much(mechanism: Mechanism, rule: Rule, norms: NormDistribution, d: int) -> bool:
+def _costs_much(mechanism: MomentSum, rule: Rule, norms: NormDistribution, d: int) -> bool:
     """Whether a sample would hold many rows, or would add more to the errors of coefficients than the noise does."""
-    assert isinstance(mechanism, MomentSum)
     if norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
         return True
     squares = float(norms.masses @ np.square(np.minimum(norms.norms, norms.radius)))
@@ -146,6 +140,15 @@ def _costs_much(mechanism: Mechanism, rule: Rule, norms: NormDistribution, d: in
     residual = _RESIDUAL_PER_FEATURE * d
     noise = 0.5 * (1.0 + residual) * ((d + 1) * mechanism.noise.scale / squares) ** 2
     return residual * (square_mean_weight(norms, rule) - 1.0) / norms.n_rows > noise
+
+
+def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
+    """Mean weight of the sampled rows, by the square of their norms."""
+    squares = norms.masses * np.square(norms.norms)
+    total = float(squares.sum())
+    if total == 0.0:
+        return 1.0
+    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total
 
 
 def bounded_norms(norms: NormDistribution, schema: Schema | None, ball: Ball) -> FloatArray:

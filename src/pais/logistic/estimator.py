@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, without_sizes
-from pais.accounting.ledger import accounts
 from pais.data.kinds import Boolean, Bounds, Categories, Intervals
 from pais.data.schema import Schema
 from pais.data.tables import read
@@ -31,7 +29,8 @@ from pais.estimator import (
     weights_of,
 )
 from pais.linear.page import RegressionResults, Step
-from pais.logistic.planning import LogisticFit, LogisticSettings, classification_schema, logits_frame
+from pais.logistic.planning import LogisticSettings, classification_schema
+from pais.logistic.result import LogisticFit
 from pais.planning.fit import Fit
 from pais.privacy.guarantee import warn
 
@@ -172,15 +171,14 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         y : array, optional
             The class of each row, if it is not a column of X.
         """
-        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
-        # during this fit.
-        charged = accounts(self.ledger)
-        classes = self._public_classes(X, y)
-        names = {field.name for field in fields(LogisticSettings)}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        self.classes_ = classes
-        self._fit(Labelled(X=X, y=y), LogisticSettings(**parameters, n_classes=len(classes)), charged)
+        self._fit(Labelled(X=X, y=y))
         return self
+
+    def _before_fit(self, X: Any) -> None:
+        self.classes_ = self._public_classes(X.X, X.y)
+
+    def _settings(self) -> LogisticSettings:
+        return self._settings_of(LogisticSettings, n_classes=len(self.classes_))
 
     def _public_classes(self, X: Any, y: Any) -> NDArray[Any]:
         """The classes that are stated, or those of y with a warning, in ascending order."""
@@ -232,14 +230,14 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
 
     def _keep(self, fitted: Fit) -> None:
         logistic = LogisticFit.of_fit(fitted)
-        self.coef_ = logistic.logits.values
-        self.intercept_ = logistic.logits.intercepts
-        self.coef_standard_errors_ = logistic.logits.standard_errors
+        self.coef_ = logistic.coefficients.values
+        self.intercept_ = logistic.coefficients.intercepts
+        self.coef_standard_errors_ = logistic.coefficients.standard_errors
         super()._keep(logistic)
 
     def _results(self) -> RegressionResults:
         assert isinstance(self.fit_, LogisticFit)
-        logits, classes = self.fit_.logits, tuple(map(str, self.classes_.tolist()))
+        logits, classes = self.fit_.coefficients, tuple(map(str, self.classes_.tolist()))
         return RegressionResults(
             target=logits.target,
             names=logits.labels,
@@ -266,7 +264,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """
         check_is_fitted(self)
         assert isinstance(self.fit_, LogisticFit)
-        return logits_frame(self.fit_.logits, self.classes_)
+        return self.fit_.coefficients.frame(self.classes_)
 
     @without_sizes
     def decision_function(self, X: Any) -> FloatArray:

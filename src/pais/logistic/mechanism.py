@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -18,14 +18,14 @@ from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
-from pais.logistic.rounds import Descent, Link, Scaling
+from pais.logistic.descent import Descent, Link, Scaling
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.moments import MARGIN as _MOMENT_MARGIN, add_moments, moment_step, noisy_matrix
+from pais.mechanisms.moments import MARGIN, add_moments, moment_step, noisy_matrix
 from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.profiles import GaussianProfile, add_profiles
 
-#: Shortened rows and prices have this margin, more than all rounding errors of norms, residuals and scales.
-MARGIN = _MOMENT_MARGIN
+# Shortened rows and prices have the `MARGIN` of second moments. It is more than all rounding errors of norms, residuals
+# and scales.
 
 # Bits of the features and of the rows after a map, from the origin to the radius. Maps and coefficients have so many
 # bits that products of them with a row stay below 2**53.
@@ -380,7 +380,7 @@ class LogisticRounds(Mechanism):
             )
         # The matrices are small, so BLAS threads would only wait for each other.
         with one_blas_thread(), np.errstate(all="ignore"):
-            return self._moved(self._fitted(LogisticSample(self, content), ball, bits), ball)
+            return self._fitted(LogisticSample(self, content), ball, bits)
 
     def _fitted(self, sample: LogisticSample, ball: Ball, bits: BitSource) -> LogisticValue:
         total = sample.total(self.mean_noise, bits)
@@ -394,7 +394,10 @@ class LogisticRounds(Mechanism):
         )
         sample.apply(scaling.matrix)
         moment = sample.moment(self.moment_noise, bits)
-        links = [self._link(group, ball) for group in self.groups]
+        center = np.zeros(self.n_features) if ball.center is None else np.asarray(ball.center)
+        links = [
+            Link(places=group, total=self.label_length - sum(center[list(group)].tolist())) for group in self.groups
+        ]
         scaling = scaling.whitened(moment / self.n_rows, self.moment_noise.scale / self.n_rows, self.reach, links)
         sample.apply(scaling.matrix)
         descent = Descent(scaling, self.n_logits, [noise.scale / self.n_rows for noise in self.rounds])
@@ -405,27 +408,14 @@ class LogisticRounds(Mechanism):
             if not np.all(np.isfinite(descent.point)):
                 raise ConvergenceError("a coefficient is not a finite number. No value is returned.")
             descent.update(sample.gradient(descent.point, noise, bits) / self.n_rows)
-        estimate = descent.coefficients()
+        values, errors = descent.estimate()
         return LogisticValue(
-            coefficients=estimate.values[:-1],
-            intercepts=estimate.values[-1],
-            noise_variances=estimate.noise_variances,
-            row_variances=estimate.row_variances / self.n_rows,
-            hidden_variances=estimate.hidden_variances,
-            biases=estimate.biases,
+            coefficients=values[:-1],
+            # For rows about the origin instead of the center of the ball.
+            intercepts=values[-1] - center[: self.n_inputs] @ values[:-1],
+            **{**errors, "row_variances": errors["row_variances"] / self.n_rows},
             listed=float(total[self.n_inputs :].sum()) / (self.label_length * self.n_rows),
             listed_error=self.mean_noise.scale * math.sqrt(self.n_classes) / (self.label_length * self.n_rows),
             n_rounds=len(self.rounds),
             gradient_noise=descent.noise / self.radius,
         )
-
-    def _link(self, group: tuple[int, ...], ball: Ball) -> Link:
-        center = 0.0 if ball.center is None else sum(ball.center[place] for place in group)
-        return Link(places=group, total=self.label_length - center)
-
-    def _moved(self, value: LogisticValue, ball: Ball) -> LogisticValue:
-        """Coefficients for rows about the origin instead of the center of the ball."""
-        if ball.center is None:
-            return value
-        center = np.asarray(ball.center)[: self.n_inputs]
-        return replace(value, intercepts=value.intercepts - center @ value.coefficients)

@@ -113,6 +113,10 @@ class Mechanism(ABC):
         """What a plan says about the mechanism below its name; None to show its description."""
         return None
 
+    def certificate_lines(self) -> list[str] | None:
+        """What a certificate says about the mechanism; None to name it with its number of rounds."""
+        return None
+
     def noise_in_words(self) -> str:
         """The noise as the end of a sentence that names the mechanism; empty if the plan says enough."""
         return ""

@@ -230,6 +230,16 @@ class Truth(Levels):
         return np.where(np.abs(cells) <= 1.0, cells > 0.0, 2).astype(np.int64)
 
 
+def grouped(rows: FloatArray, whole: IntArray, by: Sequence[Levels]) -> tuple[IntArray, IntArray]:
+    """The number of the group of each row, and the whole steps of the rows; a row without a group has none."""
+    group = np.zeros(len(rows), dtype=np.int64)
+    for column in by:
+        level = column.level_of(rows)
+        whole = np.where(level < column.n_levels, whole, 0)  # [note: statistics-5]
+        group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
+    return group, whole
+
+
 def present(cells: FloatArray, whole: IntArray) -> tuple[FloatArray, IntArray]:
     """Cells clipped to [-1, 1], and the whole steps of their rows; a row whose cell is missing has none."""
     size = np.abs(cells)
@@ -364,7 +374,10 @@ class VectorStatistic(Mechanism):
 
     def measure(self, content: WeightedRows | AllRows, ball: Ball, bits: BitSource) -> FloatArray:
         """Return the noisy totals, of shape (groups, coordinates)."""
-        total = content.total(self.add)
+        return self.noisy(content.total(self.add), bits)
+
+    def noisy(self, total: IntArray, bits: BitSource) -> FloatArray:
+        """Totals in whole steps with noise, of shape (groups, coordinates)."""
         factors = np.tile(self._factors, self.n_groups)
         # Geometric noise is faster to draw with one factor for all coordinates.
         unit = factors if len(set(factors.tolist())) > 1 else float(factors[0])
@@ -373,12 +386,7 @@ class VectorStatistic(Mechanism):
 
     def add(self, rows: FloatArray, weights: FloatArray) -> IntArray:
         """What rows add to the totals, in whole steps."""
-        whole = self.lattice.encode(weights)
-        group = np.zeros(len(rows), dtype=np.int64)
-        for column in self.by:
-            level = column.level_of(rows)
-            whole = np.where(level < column.n_levels, whole, 0)  # [note: statistics-5]
-            group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
+        group, whole = grouped(rows, self.lattice.encode(weights), self.by)
         width = self.places[-1].stop
         total = np.zeros(self.n_groups * width, dtype=np.int64)
         for block, place in zip(self.blocks, self.places, strict=True):

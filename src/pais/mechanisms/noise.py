@@ -1,4 +1,8 @@
-"""Two-sided geometric noise, also called discrete Laplace noise: the best pure noise for whole counts."""
+"""Noise laws: their exact draws on a lattice, and the loss of a count or a sum with this noise.
+
+`LpNoise` and `GeometricNoise` cost pure epsilon, `GaussianNoise` (epsilon, delta). The functions `laplace_noise`,
+`gaussian_noise` and `geometric_noise` give the noise for a price.
+"""
 
 from __future__ import annotations
 
@@ -106,50 +110,25 @@ class NoiseLaw(ABC):
         return tape.noisy(total, noisy, law=type(self).__name__, order=self.order, scales=scales)
 
 
-def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:
-    """Error bound for a quantile of an exponential-like tail: bits not yet known, plus the rounding of doubles."""
-    return 2.0 * spread + 2.0**-49 * (1.0 + size)
+class _PureNoise(NoiseLaw):
+    """A law whose loss is the size of a contribution over its scale."""
 
+    def count_profile(self) -> LinearProfile:
+        return LinearProfile(self._price, 0.0)
 
-def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
-    """Point with upper-tail probability `tail` under Gamma(`shape`), by Newton's method from the value in doubles."""
-    lower = 1 - tail
-    near = lower < mp.mpf(0.5)
-    # Below the median use the lower tail, because the upper tail is close to 1 there and has little precision.
-    start = special.gammaincinv(float(shape), float(lower)) if near else special.gammainccinv(float(shape), float(tail))
-    point = mp.mpf(float(start))
-    for _ in range(60):
-        if near:
-            below = mp.gammainc(shape, 0, point, regularized=True)
-            step = -mp.log(below / lower) * below * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
-        else:
-            beyond = mp.gammainc(shape, point, mp.inf, regularized=True)
-            step = mp.log(beyond / tail) * beyond * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
-        point = mp.mpf(max(point + step, point / 2))
-        if abs(step) <= point * mp.eps * 2**10:
-            return point
-    raise ConvergenceError("a quantile of the Gamma distribution did not converge. No value is returned.")
+    def sum_profile(self) -> LinearProfile:
+        return LinearProfile(0.0, self._price)
 
-
-def _normal_exactly(tail: mp.mpf) -> mp.mpf:
-    """Point with upper-tail probability `tail` <= 1/2 under the normal distribution, by Halley's method.
-
-    A step cubes the error, so it is negligible after a step of a third of the digits.
-    """
-    point = mp.mpf(-special.ndtri_exp(float(mp.log(tail))))
-    for _ in range(20):
-        excess = (mp.erfc(point / mp.sqrt(2)) / 2 - tail) * mp.sqrt(2 * mp.pi) * mp.exp(point * point / 2)
-        step = excess / (1 - point * excess / 2)
-        point += step
-        if abs(step) ** 3 <= mp.eps * (1 + point) * 2**-20:
-            return point
-    raise ConvergenceError("a quantile of the normal distribution did not converge. No value is returned.")
+    @property
+    def _price(self) -> float:
+        # Increased so that the rounding errors of later products cannot make the loss too small.
+        return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: noise-4] [note: geometric-2]
 
 
 @stored("law", "lp")
 @stored("law", "laplace")
 @dataclass(frozen=True, kw_only=True)
-class LpNoise(NoiseLaw):
+class LpNoise(_PureNoise):
     """Density proportional to exp(-||noise||_p / scale): pure epsilon, for any p >= 1.
 
     Notes
@@ -247,17 +226,6 @@ class LpNoise(NoiseLaw):
         log_share = special.gammaln(3 * a) - special.gammaln(a) + special.gammaln(d * a) - special.gammaln((d + 2) * a)
         return self.scale * math.sqrt(d * (d + 1) * math.exp(log_share))
 
-    def count_profile(self) -> LinearProfile:
-        return LinearProfile(self._price, 0.0)
-
-    def sum_profile(self) -> LinearProfile:
-        return LinearProfile(0.0, self._price)
-
-    @property
-    def _price(self) -> float:
-        # Increased so that the rounding errors of later products cannot make the loss too small.
-        return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: noise-4]
-
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "law": "laplace" if self.p == 1.0 else "lp"}
 
@@ -300,74 +268,9 @@ class GaussianNoise(NoiseLaw):
         return math.nextafter(self.scale * (1.0 - 8 * ULP), 0.0)  # [note: noise-5]
 
 
-def laplace_noise(scale: float | None = None, *, epsilon: float | None = None, sensitivity: float = 1.0) -> LpNoise:
-    """Independent Laplace coordinates: `LpNoise` for p = 1, of a given scale or for a given price.
-
-    Parameters
-    ----------
-    scale : float, optional
-        Scale of the noise. Pass either the scale or epsilon.
-    epsilon : float, optional
-        Price of a count or a sum of all rows with this noise.
-    sensitivity : float
-        Largest contribution of a row: 1 for a count, the radius of the ball (order 1) for a sum.
-
-    Examples
-    --------
-    >>> import pais
-    >>> pais.laplace_noise(epsilon=0.5).scale
-    2.0
-    """
-    if (scale is None) == (epsilon is None):
-        raise ArgumentError("pass either scale or epsilon to laplace_noise. Pass exactly one of the two.")
-    if epsilon is None:
-        return LpNoise(scale=cast(float, scale), p=1.0)
-    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
-    # The price must be within epsilon in binary and in the decimal form that is printed.
-    quotient = Fraction(bound) / min(Fraction(epsilon), exact(epsilon))
-    nearest = float(quotient)
-    return LpNoise(scale=nearest if Fraction(nearest) >= quotient else math.nextafter(nearest, math.inf), p=1.0)
-
-
-def gaussian_noise(
-    scale: float | None = None, *, epsilon: float | None = None, delta: float | None = None, sensitivity: float = 1.0
-) -> GaussianNoise:
-    """Gaussian noise of a given scale, or the least that has a given price.
-
-    Parameters
-    ----------
-    scale : float, optional
-        Standard deviation. Pass either the scale, or epsilon and delta.
-    epsilon, delta : float, optional
-        Price of a count or a sum of all rows with this noise.
-    sensitivity : float
-        Largest contribution of a row: 1 for a count, the radius of the ball (order 2) for a sum.
-
-    Examples
-    --------
-    >>> import pais
-    >>> round(pais.gaussian_noise(epsilon=1.0, delta=1e-6).scale, 3)
-    4.225
-    """
-    if (scale is None) != (epsilon is not None and delta is not None) or (epsilon is None) != (delta is None):
-        raise ArgumentError("pass either scale, or epsilon and delta, to gaussian_noise. Pass exactly one of the two.")
-    if epsilon is None or delta is None:
-        return GaussianNoise(scale=cast(float, scale))
-    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
-    delta = validate.target_delta(delta)
-    if delta == 0.0:
-        raise ArgumentError("delta=0 cannot be met with Gaussian noise. Pass delta > 0, or use laplace_noise.")
-    noise = GaussianNoise(scale=bound / largest_shift(epsilon, delta))
-    rule, factor = UniformRule(rate=1.0), 1e-12
-    while worst_case(rule, noise.sum_profile(), radius=bound, epsilon=epsilon, tolerance=1e-7).upper > delta:
-        # The certified price is rounded up, so it needs slightly more noise than the exact one.
-        noise, factor = GaussianNoise(scale=noise.scale * (1.0 + factor)), 2.0 * factor
-    return noise
-
-
 @stored("law", "geometric")
 @dataclass(frozen=True, kw_only=True)
-class GeometricNoise(NoiseLaw):
+class GeometricNoise(_PureNoise):
     """Whole multiples k of `step` with probability proportional to exp(-|k| step / scale): pure epsilon.
 
     Parameters
@@ -448,16 +351,74 @@ class GeometricNoise(NoiseLaw):
         half = 0.5 * self.step / self.scale
         return self.step / (math.sqrt(2.0) * math.sinh(half)) if half < 700.0 else 0.0
 
-    def count_profile(self) -> LinearProfile:
-        return LinearProfile(self._price, 0.0)
 
-    def sum_profile(self) -> LinearProfile:
-        return LinearProfile(0.0, self._price)
+def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:
+    """Error bound for a quantile of an exponential-like tail: bits not yet known, plus the rounding of doubles."""
+    return 2.0 * spread + 2.0**-49 * (1.0 + size)
 
-    @property
-    def _price(self) -> float:
-        # Increased so that the rounding errors of later products cannot make the loss too small.
-        return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: geometric-2]
+
+def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
+    """Point with upper-tail probability `tail` under Gamma(`shape`), by Newton's method from the value in doubles."""
+    lower = 1 - tail
+    near = lower < mp.mpf(0.5)
+    # Below the median use the lower tail, because the upper tail is close to 1 there and has little precision.
+    start = special.gammaincinv(float(shape), float(lower)) if near else special.gammainccinv(float(shape), float(tail))
+    point = mp.mpf(float(start))
+    for _ in range(60):
+        if near:
+            below = mp.gammainc(shape, 0, point, regularized=True)
+            step = -mp.log(below / lower) * below * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
+        else:
+            beyond = mp.gammainc(shape, point, mp.inf, regularized=True)
+            step = mp.log(beyond / tail) * beyond * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
+        point = mp.mpf(max(point + step, point / 2))
+        if abs(step) <= point * mp.eps * 2**10:
+            return point
+    raise ConvergenceError("a quantile of the Gamma distribution did not converge. No value is returned.")
+
+
+def _normal_exactly(tail: mp.mpf) -> mp.mpf:
+    """Point with upper-tail probability `tail` <= 1/2 under the normal distribution, by Halley's method.
+
+    A step cubes the error, so it is negligible after a step of a third of the digits.
+    """
+    point = mp.mpf(-special.ndtri_exp(float(mp.log(tail))))
+    for _ in range(20):
+        excess = (mp.erfc(point / mp.sqrt(2)) / 2 - tail) * mp.sqrt(2 * mp.pi) * mp.exp(point * point / 2)
+        step = excess / (1 - point * excess / 2)
+        point += step
+        if abs(step) ** 3 <= mp.eps * (1 + point) * 2**-20:
+            return point
+    raise ConvergenceError("a quantile of the normal distribution did not converge. No value is returned.")
+
+
+def laplace_noise(scale: float | None = None, *, epsilon: float | None = None, sensitivity: float = 1.0) -> LpNoise:
+    """Independent Laplace coordinates: `LpNoise` for p = 1, of a given scale or for a given price.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Scale of the noise. Pass either the scale or epsilon.
+    epsilon : float, optional
+        Price of a count or a sum of all rows with this noise.
+    sensitivity : float
+        Largest contribution of a row: 1 for a count, the radius of the ball (order 1) for a sum.
+
+    Examples
+    --------
+    >>> import pais
+    >>> pais.laplace_noise(epsilon=0.5).scale
+    2.0
+    """
+    if (scale is None) == (epsilon is None):
+        raise ArgumentError("pass either scale or epsilon to laplace_noise. Pass exactly one of the two.")
+    if epsilon is None:
+        return LpNoise(scale=cast(float, scale), p=1.0)
+    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
+    # The price must be within epsilon in binary and in the decimal form that is printed.
+    quotient = Fraction(bound) / min(Fraction(epsilon), exact(epsilon))
+    nearest = float(quotient)
+    return LpNoise(scale=nearest if Fraction(nearest) >= quotient else math.nextafter(nearest, math.inf), p=1.0)
 
 
 def geometric_noise(
@@ -483,6 +444,42 @@ def geometric_noise(
     2.0
     """
     return GeometricNoise(scale=laplace_noise(scale, epsilon=epsilon, sensitivity=sensitivity).scale, step=step)
+
+
+def gaussian_noise(
+    scale: float | None = None, *, epsilon: float | None = None, delta: float | None = None, sensitivity: float = 1.0
+) -> GaussianNoise:
+    """Gaussian noise of a given scale, or the least that has a given price.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Standard deviation. Pass either the scale, or epsilon and delta.
+    epsilon, delta : float, optional
+        Price of a count or a sum of all rows with this noise.
+    sensitivity : float
+        Largest contribution of a row: 1 for a count, the radius of the ball (order 2) for a sum.
+
+    Examples
+    --------
+    >>> import pais
+    >>> round(pais.gaussian_noise(epsilon=1.0, delta=1e-6).scale, 3)
+    4.225
+    """
+    if (scale is None) != (epsilon is not None and delta is not None) or (epsilon is None) != (delta is None):
+        raise ArgumentError("pass either scale, or epsilon and delta, to gaussian_noise. Pass exactly one of the two.")
+    if epsilon is None or delta is None:
+        return GaussianNoise(scale=cast(float, scale))
+    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
+    delta = validate.target_delta(delta)
+    if delta == 0.0:
+        raise ArgumentError("delta=0 cannot be met with Gaussian noise. Pass delta > 0, or use laplace_noise.")
+    noise = GaussianNoise(scale=bound / largest_shift(epsilon, delta))
+    rule, factor = UniformRule(rate=1.0), 1e-12
+    while worst_case(rule, noise.sum_profile(), radius=bound, epsilon=epsilon, tolerance=1e-7).upper > delta:
+        # The certified price is rounded up, so it needs slightly more noise than the exact one.
+        noise, factor = GaussianNoise(scale=noise.scale * (1.0 + factor)), 2.0 * factor
+    return noise
 
 
 def exact_quotient(bound: float, noise: NoiseLaw) -> Fraction | None:

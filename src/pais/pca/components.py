@@ -23,10 +23,10 @@ from pais.privacy.norms import NormDistribution
 # A component with the share p of the variance within the radius has about the same share beyond it. The standard error
 # of that share is this multiple of sqrt(p (1 - p)). Without noise, on Ijcnn1, KDD protein, Song, Adult and skewed
 # tables, with radii from the 50 % to the 99.9 % quantile, the largest distances of the first five components were about
-# twice this error.
+# twice this error (commit c0a5ad8).
 _SHARE_ERROR = 0.3
 
-# An estimated variance is clear if it is above this many deviations of its noise.
+# An estimated variance is clear if it is above this many deviations of its noise: an interval of about 95 %.
 _CLEAR = 2.0
 
 # Standard error of what clipping took away, at most, as a share of the variance: with more, an interval would say
@@ -248,7 +248,7 @@ _BEYOND_ERROR = 1.0
 
 # Warn if clipping clearly took away more than this share of the variance, and if the number of rows falls more slowly
 # than this power of their norm: with a power of about four or less, a few far rows decide the variance of a table.
-# Fewer rows than this many standard deviations of the noise of a count do not tell.
+# Fewer rows than this many standard deviations of the noise of a count do not tell. Chosen by eye (c0a5ad8).
 _MUCH_BEYOND, _HEAVY, _FEW_ROWS = 0.05, 4.5, 100.0
 
 

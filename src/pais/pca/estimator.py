@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
-from pais.accounting.ledger import accounts
 from pais.errors import ArgumentError
 from pais.estimator import PrivateEstimator
 from pais.pca.components import PCAFit, components_frame
@@ -57,27 +55,14 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         million numbers, and of one of which a sample would have more than half. A size above the (noisy) number of
         rows keeps all of them.
     random_state : None, int or numpy Generator
-        None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private, and
-        the certificate says so.
-    norms : NormDistribution, optional
-        Public distribution of the norms. If `radius` and `norms` are both stated, there is no survey and none of the
-        budget is spent on one.
-    ledger : Ledger, optional
-        Privacy budget of the rows, charged before anything is released: see `DPKMeans`.
-    max_epsilon_if_kept : float, optional
-        Largest epsilon of a row for the whole fit, survey included, if it becomes known that the row was kept in the
-        sample; None = epsilon + 15.
+        None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
+    norms, ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
+        See `DPKMeans`.
     quantile : float, optional
         Share of the rows within the surveyed radius. If None, the plan chooses it.
     columns : mapping of str to facts, sequence of str or Schema, optional
         What is public about the columns of a table: see `DPKMeans` and `Schema`. Components, variances and transformed
         rows then refer to the scaled vectors, in which columns of different units have comparable size.
-    missing : {"drop", "midpoint", "error"}
-        How to treat rows with missing values: see `pais.source`.
-    unit : str, optional
-        Column with the id of the person whom a row is about. The guarantee then holds for people. None protects rows.
-    max_rows_per_unit : int, optional
-        Number of rows of a person that count in full: see `pais.source`.
     whiten : bool
         Whether `transform` divides each coordinate by the root of its explained variance, or by that of the noise of a
         variance if this is larger.
@@ -181,18 +166,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
             are streamed and never held in memory. A row with NaN, infinity or a missing value contributes nothing.
         y : ignored
         """
-        # Look up the active ledgers once, before reading a row, as `DPKMeans` does.
-        charged = accounts(self.ledger)
         validate.flag("whiten", self.whiten)
-        self._fit(X, self._settings(), charged)
+        self._fit(X)
         return self
 
     def _settings(self) -> PCASettings:
-        names = {field.name for field in fields(PCASettings)}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        if self.center is not None:
-            parameters["center"] = tuple(validate.flat("center", self.center).tolist())
-        return PCASettings(**parameters)
+        return self._settings_of(PCASettings)
 
     def _keep(self, fitted: Fit) -> None:
         names = getattr(self, "feature_names_in_", None)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError
 from pais.planning.fit import CLEAR
-from pais.show.charts import BarChart
-from pais.show.grid import Cell, Grid, around
-from pais.show.results import Results
-from pais.show.text import breakable, direction_in_words, paragraph, percent, section, table, value_text
+from pais.show.charts import Bar, Chart
+from pais.show.results import Results, TextTable
+from pais.show.tables import Cell, Head, Table
+from pais.show.text import around, direction_in_words, percent, value_text
 
-# A scree plot shows at most this many components, and the table of loadings this many.
-_MOST_BARS, _MOST_COLUMNS = 30, 30
-
-# Components that are described in words.
-_MOST_WORDS = 6
+# A scree plot shows at most this many components, and this many are described in words. Chosen by eye.
+_MOST_BARS, _MOST_WORDS = 30, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +49,13 @@ class ComponentResults(Results):
         Noisy number of rows, from the release itself.
     caution : str, optional
         Text of a warning about the fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.pca.page import ComponentResults
-    >>> results = ComponentResults(
-    ...     names=("age", "income"), loadings=np.eye(2), variances=np.array([2.0, 0.1]), shares=np.array([0.95, 0.05]),
-    ...     standard_errors=np.array([0.1, 0.1]), noise_level=0.2, above_noise=1
-    ... )
-    >>> results.verdict
-    'the first of 2 components stands above the noise'
     """
 
+    template = "pca/page.html"
+    #: The table of loadings shows at most this many components.
+    most_columns = 30
     title = "Private PCA"
-    noun = "components"
+    noun = table = "components"
     units = "and components and variances refer to the scaled columns."
     cautions = (
         (
@@ -134,66 +125,67 @@ class ComponentResults(Results):
     def readable(self) -> float:
         return self._clear / len(self.loadings)
 
-    @property
-    def concern(self) -> str | None:
-        return self.caution
-
-    @property
-    def noisy_count(self) -> float | None:
-        return self.counted
-
-    def sections(self) -> list[str]:
-        return [
-            section(
-                "scree",
-                "Explained variance",
-                paragraph(self._explained()),
-                f'<div class="charts">\n{self._chart()}\n<div>{self._table()}</div>\n</div>',
-                self._directions(),
-            ),
-            section(
-                "loadings",
-                "Loadings",
-                paragraph(
-                    f"A loading is the weight of a {'scaled column' if self.scaled else 'feature'} in a component. The "
-                    "sign of a whole component has no meaning."
-                ),
-                self._grid(),
-                paragraph(self._key(), "soft"),
-            ),
-        ]
-
-    def _explained(self) -> str:
-        k = len(self.loadings)
-        total = percent(min(float(self.shares.sum()), 1.0))
-        text = (
-            f"The component explains an estimated <strong>{total}</strong> of the variance."
-            if k == 1
-            else f"The {k} components explain an estimated <strong>{total}</strong> of the variance together."
-        )
-        if self.captured is not None and k < len(self.names):
-            text += (
-                f" They have about {percent(self.captured)} of the variance that the best {k} direction"
-                f"{'s' * (k != 1)} would have without noise; sampling and clipping are not part of this."
+    def value_columns(self) -> dict[str, Any]:
+        columns = {
+            "component": np.arange(1, len(self.variances) + 1),
+            "explained_variance": self.variances,
+            "explained_variance_ratio": self.shares,
+            "standard_error": self.standard_errors,
+        }
+        if len({*self.names, *columns}) < len(self.names) + len(columns):
+            raise ArgumentError(
+                "column names must be unique, and none may be 'component'. Rename columns, or choose with columns."
             )
-        return text
+        return columns | dict(zip(self.names, self.loadings.T, strict=True))
 
-    def _chart(self) -> str:
+    def text_table(self, width: int) -> TextTable:
+        lines = [
+            ("variance", self.variances, ".4g"),
+            ("standard error", self.standard_errors, ".2g"),
+            ("share", self.shares, ".1%"),
+            *((name, numbers, ".3f") for name, numbers in zip(self.names, self.loadings.T, strict=True)),
+        ]
+        clear = self._clear
+        rows = [
+            [name, *(f"{n:{form}}" if place < clear else f"({n:{form}})" for place, n in enumerate(numbers))]
+            for name, numbers, form in lines
+        ]
+        header = ["component", *(str(place) for place in range(1, len(self.variances) + 1))]
+        is_clear = clear == len(self.variances)
+        note = "" if is_clear else "In parentheses: components that do not stand above the noise."
+        return TextTable("Components", header, rows, note)
+
+    @property
+    def explained(self) -> str:
+        """Share of the variance that the components explain together."""
+        return percent(min(float(self.shares.sum()), 1.0))
+
+    @property
+    def chart(self) -> Chart:
         shown = min(len(self.variances), _MOST_BARS)
-        return BarChart(
+        marks = [None] * shown if self.noisy_variances is None else self.noisy_variances[:shown].tolist()
+        return Chart(
             name="scree",
             title="Variance by component",
             description=f"From {number(float(self.variances[0]), 3)} for component 1 to "
             f"{number(float(self.variances[shown - 1]), 3)} for component {shown}; the noise level is "
             f"{number(self.noise_level, 3)}.",
-            values=self.variances[:shown],
-            errors=2.0 * self.standard_errors[:shown],
-            marks=None if self.noisy_variances is None else self.noisy_variances[:shown],
-            strong=self._clear,
-            limit=self.noise_level,
             x_name="component",
+            x_range=(0.0, shown),
+            x_ticks=[(j + 0.5, str(j + 1)) for j in range(0, shown, -(-shown // 10))],
+            bars=[
+                Bar(
+                    x=j + 0.5,
+                    value=float(self.variances[j]),
+                    error=2.0 * float(self.standard_errors[j]),
+                    mark=marks[j],
+                    weak=j >= self._clear,
+                )
+                for j in range(shown)
+            ],
+            limit=self.noise_level,
             note=self._note(),
-        ).svg()
+        )
 
     def _note(self) -> str:
         """What the lines in the chart mean."""
@@ -210,9 +202,11 @@ class ComponentResults(Results):
             f"due to noise, sampling and clipped rows.{marks}{grey}"
         )
 
-    def _table(self) -> str:
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Number, variance, share and total share of each component."""
         cumulative, errors = np.minimum(np.cumsum(self.shares), 1.0), self.standard_errors.tolist()
-        rows = [
+        return [
             (
                 str(j + 1),
                 f"{value_text(float(self.variances[j]), errors[j])} {around(errors[j])}",
@@ -221,50 +215,42 @@ class ComponentResults(Results):
             )
             for j in range(min(len(self.loadings), _MOST_BARS))
         ]
-        return table("Estimated variance", ("Component", "variance", "share", "total"), rows)
 
-    def _directions(self) -> str:
-        """The features with the largest loadings of the first components."""
-        lines = [
-            f"<li><b>Component {j + 1}</b> ({percent(float(self.shares[j]))} of the variance): "
-            f"{breakable(direction_in_words(self.loadings[j], self.names))}</li>"
+    @property
+    def directions(self) -> list[tuple[int, str, str]]:
+        """Number, share of the variance and largest loadings of the first components that can be read."""
+        return [
+            (j + 1, percent(float(self.shares[j])), direction_in_words(self.loadings[j], self.names))
             for j in range(min(self._clear, _MOST_WORDS))
             if self._is_readable(j)
         ]
-        return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
 
-    def _grid(self) -> str:
-        shown = range(min(len(self.loadings), _MOST_COLUMNS))
+    @property
+    def has_grey(self) -> bool:
+        return not all(map(self._is_readable, range(len(self.loadings))))
+
+    @property
+    def values_table(self) -> Table:
+        shown = range(min(len(self.loadings), self.most_columns))
         largest = np.maximum(np.abs(self.loadings).max(axis=1), 1e-300)
-        cells = [
-            [
-                Cell(
-                    text=f"{self.loadings[j, feature]:.2f}".replace("-0.00", "0.00"),
-                    level=float(self.loadings[j, feature] / largest[j]),
-                    weak=not self._is_readable(j),
-                    hint="" if self._is_readable(j) else "the noise hides this component",
-                )
-                for j in shown
-            ]
-            for feature in range(len(self.names))
-        ]
-        return Grid(
+        readable = [self._is_readable(j) for j in shown]
+        return Table(
             caption="Loadings of each feature",
             corner="Feature",
-            rows=self.names,
-            columns=[str(j + 1) for j in shown],
-            cells=cells,
-            drowned=[not self._is_readable(j) for j in shown],
-        ).html()
-
-    def _key(self) -> str:
-        text = "Colours compare the loadings of a component: orange for features that rise along it, blue for features "
-        text += "that fall."
-        if not all(map(self._is_readable, range(len(self.loadings)))):
-            text += (
-                " <b>Grey</b>: the component does not stand above the noise, or its estimated variance is within two "
-                "standard deviations of the noise from zero."
-            )
-        if len(self.loadings) > _MOST_COLUMNS:
-            text += f" The table shows the first {_MOST_COLUMNS} components."
-        return text
+            columns=[Head(str(j + 1), drowned=not readable[j]) for j in shown],
+            rows=[
+                (
+                    Head(name),
+                    [
+                        Cell(
+                            text=f"{self.loadings[j, feature]:.2f}".replace("-0.00", "0.00"),
+                            level=float(self.loadings[j, feature] / largest[j]),
+                            weak=not readable[j],
+                            hint="" if readable[j] else "the noise hides this component",
+                        )
+                        for j in shown
+                    ],
+                )
+                for feature, name in enumerate(self.names)
+            ],
+        )

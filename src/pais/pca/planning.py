@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from pais._base import validate
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
-from pais.data.units import most_units
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
+from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.sample_choice import SampleChoice
-from pais.planning.settings import MomentSettings
+from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
-from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
 
 S = TypeVar("S", bound="PCASettings")
 
-# Share of the rows that are clipped, over the root of the noise. Clipped rows keep their direction, so they change the
-# components little. A smaller radius also means a larger sample, so the share falls more slowly than the noise.
-_CLIPPED_PER_NOISE = 2.0
+# Share of the rows that are clipped, over the root of the noise, and at most. Clipped rows keep their direction, so
+# they change the components little. A smaller radius also means a larger sample, so the share falls more slowly than
+# the noise. Chosen by eye (commit 79b9ef2); benchmarks/results/pca-captured.md shows what they reach.
+_CLIPPED_PER_NOISE, _MOST_CLIPPED = 2.0, 0.5
 
-# At most this share of the rows is clipped.
-_MOST_CLIPPED = 0.5
+# Length of the constant coordinate as a share of the radius: its square is 4 % of the price. Chosen by eye (0257ded).
+_CONSTANT = 0.2
 
 # A table of at most this many numbers is used as a whole unless the user asks for a sample: its product takes a
 # fraction of a second, and a sample would only add error. So is one of which a sample would have more than this share.
+# The first for speed (benchmarks/results/pca-speed.md), the second by eye (c0a5ad8).
 _WHOLE_NUMBERS, _MOST_SAMPLED = 2.0**24, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCASettings(MomentSettings):
+class PCASettings(SampleSettings):
     """Settings of a private principal component analysis that the user chooses; public.
 
     Attributes
@@ -47,7 +47,7 @@ class PCASettings(MomentSettings):
     """
 
     what = "PCA"
-    constant_share: ClassVar[float] = 0.2
+    gaussian_only = True
 
     n_components: int | float | str | None = None
 
@@ -75,22 +75,23 @@ class PCASettings(MomentSettings):
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
     ) -> tuple[Mechanism, Rule, SampleChoice | None]:
         is_open = self.sampling == "constrained" and self.sample_size is None
-        whole = replace(self, sampling="none")
-        if is_open and norms.n_rows * d <= _WHOLE_NUMBERS:
-            return super(PCASettings, whole)._mechanism(ball, norms, d, delta, limit)
-        mechanism, rule, choice = super()._mechanism(ball, norms, d, delta, limit)
-        if is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
-            return super(PCASettings, whole)._mechanism(ball, norms, d, delta, limit)
-        return mechanism, rule, choice
+        if not (is_open and norms.n_rows * d <= _WHOLE_NUMBERS):
+            mechanism, rule = self.moment_sum(ball, norms, d, delta, limit)
+            if not (is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows):
+                return mechanism, rule, None
+        return *replace(self, sampling="none").moment_sum(ball, norms, d, delta, limit), None
 
-    def radius_quantile(self, facts: Facts, n_features: int) -> float:
-        """Share of the rows within the radius: more of them, the smaller the noise is.
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        """The facts with a constant coordinate, clipped where the survey leaves the radius open.
 
-        In squared radii per row, the largest eigenvalue of the noise is sqrt(2 d) / (n mu), where mu is the shift
-        allowed without sampling.
+        The smaller the noise is, the more rows are within the radius. In squared radii per row, the largest eigenvalue
+        of the noise is sqrt(2 d) / (n mu), where mu is the shift allowed without sampling.
         """
-        n_rows = facts.norms.n_rows
-        n_units = most_units(facts.unit, n_rows)
-        delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
-        noise = math.sqrt(2.0 * n_features) / (n_rows * largest_shift(float(self.epsilon), delta))
-        return 1.0 - min(_CLIPPED_PER_NOISE * math.sqrt(noise), _MOST_CLIPPED)
+        if facts.radius_is_open:
+            quantile = self.quantile
+            if quantile is None:
+                shift = largest_shift(float(self.epsilon), self._surveyed_delta(facts))
+                noise = math.sqrt(2.0 * n_features) / (facts.norms.n_rows * shift)
+                quantile = 1.0 - min(_CLIPPED_PER_NOISE * math.sqrt(noise), _MOST_CLIPPED)
+            facts = clipped_facts(facts, radius_at(facts.norms, quantile))
+        return with_constant(facts, _CONSTANT * facts.ball.radius), None

@@ -12,9 +12,8 @@ a stage together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,11 @@ from pais.data.engines.blocks import Block
 from pais.data.kinds import Auto, Column
 from pais.mechanisms.noise import NoiseLaw
 from pais.planning.norm_counts import NoisyCounts, NormCounts
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import Stage, SurveyNoise
 from pais.planning.tails import Spread
+
+# The constants of this module were set by trial (2662a01, 77121a8, 10fec7f, d8906f5). No table records it;
+# tests/theory/test_columns.py checks what the bounds find.
 
 # Of the cells on one side of the mean, at least this share lies within the bound, however few they are.
 _LEAST_OF_SIDE = 0.5
@@ -195,18 +197,18 @@ _CLEAR = 50.0
 
 
 def column_ranges(
-    engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
+    totals: IntArray, engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
 ) -> tuple[ColumnRange, ...]:
     """Release bounds for the columns at some positions, each of which holds numbers in its own units.
 
-    A cell that is missing contributes nothing to its column. With units, a row with a missing cell contributes nothing.
+    `totals` are the `octave_totals` of these columns. A cell that is missing contributes nothing to its column. With
+    units, a row with a missing cell contributes nothing.
 
     Notes
     -----
     Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
     """
     places, d = tuple(positions), len(positions)
-    totals = engine.fold(_OctaveTotals(positions=places), seeded=not bits.private)
     first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
     rough = [range_of(sides, 0.0, _MEAN_TAIL) for sides in first]
     n_cells = [number_of_cells(sides) for sides in first]
@@ -228,30 +230,41 @@ def column_ranges(
     return tuple(ranges)
 
 
-class FoundBounds(NamedTuple):
-    """A source with bounds in its schema, the noise that is left, and the columns whose bounds need a warning."""
-
-    engine: Engine
-    noise: SurveyNoise
-    unclear: tuple[str, ...] = ()
-    skewed: tuple[str, ...] = ()
+def octave_totals(engine: Engine, positions: Sequence[int], *, seeded: bool) -> IntArray:
+    """The totals of the first pass, from which `column_ranges` begins. Secret."""
+    return np.asarray(engine.fold(_OctaveTotals(positions=tuple(positions)), seeded=seeded))
 
 
-def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> FoundBounds:
-    """Release bounds for the open columns of a source. The noise that is left is for norms and center."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ColumnBounds(Stage):
+    """The bounds of "auto" columns. Finds a `ColumnRange` for each of them, by name.
+
+    `choose` may replace a range by one that is better for what follows.
+    """
+
+    name: str = "columns"
+    choose: Callable[[str, ColumnRange], ColumnRange] | None = None
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> IntArray:
+        return octave_totals(engine, _open_positions(engine), seeded=not bits.private)
+
+    def release(
+        self, totals: IntArray, engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, dict[str, ColumnRange]]:
+        schema = engine.schema
+        assert schema is not None
+        ranges = column_ranges(totals, engine, _open_positions(engine), noise, bits)
+        found = dict(zip(schema.open, ranges, strict=True))
+        if self.choose is not None:
+            found = {name: self.choose(name, column) for name, column in found.items()}
+        resolved = schema.with_columns(_resolved(schema[name], column) for name, column in found.items())
+        return engine.with_schema(resolved), found
+
+
+def _open_positions(engine: Engine) -> list[int]:
     schema = engine.schema
-    if schema is None or not schema.open:
-        return FoundBounds(engine, noise)
-    positions = [schema.labels.index(name) for name in schema.open]
-    share = noise.columns_share
-    ranges = dict(zip(schema.open, column_ranges(engine, positions, noise.part(share), bits), strict=True))
-    resolved = schema.with_columns(_resolved(schema[name], column) for name, column in ranges.items())
-    return FoundBounds(
-        engine=engine.with_schema(resolved),
-        noise=noise.part(1.0 - share),
-        unclear=tuple(name for name, column in ranges.items() if not column.clear),
-        skewed=tuple(name for name, column in ranges.items() if column.clear and column.is_skewed),
-    )
+    assert schema is not None
+    return [schema.labels.index(name) for name in schema.open]
 
 
 def _resolved(column: Column, found: ColumnRange) -> Column:
@@ -343,7 +356,8 @@ def _sides(
         for side in column
     ]
     ends = np.cumsum([side.size for side in merged])
-    lattice = Lattice(step=_mass_step(engine))
+    # A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column.
+    lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)
     noisy = lattice.decode(noise.added_to(np.concatenate(merged)[:, None], lattice, bits)[:, 0])
     risk = _RISK / (4 * len(counts))
     sides = [
@@ -421,11 +435,6 @@ def clipped_total(totals: IntArray, ends: tuple[int, int], mass_bits: int, latti
                 total += sign * size * count << _STEP_BITS  # [note: columns-5]
     # The half-range is a whole number of steps, so rounding does not let a cell change the sum by more.
     return total * round(1.0 / lattice.step) // (size << _STEP_BITS + mass_bits)  # [note: columns-8]
-
-
-def _mass_step(engine: Engine) -> float:
-    """A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column."""
-    return 1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits
 
 
 def _bins_for(signal: float) -> int:

@@ -1,4 +1,4 @@
-"""Plans in plain words."""
+"""Plans and surveys in plain words. Everything here is public."""
 
 from __future__ import annotations
 
@@ -13,17 +13,27 @@ from pais._base.cards import Card
 from pais._base.numerics import FloatArray, raised
 from pais.accounting.composition import record_loss
 from pais.accounting.part import sum_up
-from pais.accounting.words import SHIFT_IN_WORDS, guarantee_lines, norm_in_words, person_of, units_of
+from pais.accounting.words import (
+    SHIFT_IN_WORDS,
+    guarantee_lines,
+    norm_in_words,
+    person_of,
+    price_in_words,
+    units_of,
+)
 from pais.data.checks import listed, with_article
 from pais.mechanisms.base import Mechanism
 from pais.privacy.amplification import epsilon_at_delta
-from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
+from pais.privacy.guarantee import PURE_NOISE, STATED
 from pais.privacy.profiles import Finding, Verdict
 
 if TYPE_CHECKING:
     from pais.accounting.part import Part
     from pais.data.units import Unit
     from pais.planning.plan import Plan
+
+
+_INDENT = " " * 14
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -44,30 +54,24 @@ def losses_if_kept(plan: Plan, norm: FloatArray) -> FloatArray:
     return np.asarray(epsilon_at_delta(plan.delta, loss, 1.0)) if plan.delta > 0.0 else loss
 
 
+def named_unit(unit: Unit | None) -> str:
+    """Name the protected units in an error."""
+    return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
+
+
 def explain(plan: Plan) -> str:
     """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
-    unit, units = person_of(plan.neighbours), units_of(plan.neighbours)
-    size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} {units} expected"
-    center = "a stated or surveyed center" if plan.spent else "a stated center"
-    origin = "the origin" if plan.ball.center is None else center
-    lines = [f"0. earlier    {part.what}: {_price_in_words(part)} (already released)" for part in plan.spent]
-    lines += [f"              {SHIFT_IN_WORDS.format(unit=unit)}"] if plan.survey_shift > 0.0 else []
-    lines += [
+    lines = [
+        *_earlier_lines(plan),
         *_rows_lines(plan),
-        f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}"
-        + (f", with a constant coordinate of {plan.ball.constant:.6g}" if plan.ball.constant > 0.0 else ""),
-        *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
-        f"4. sample     secret      {_kept_in_words(plan)}{size}",
-        *_size_lines(plan),
+        *_sample_lines(plan),
         *_noise_lines(plan.mechanism),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
-        f"removing one {unit}",
-        *_delta_lines(plan.delta_choice),
-        *_joint_lines(plan),
-        *kept_lines(plan),
-        *_together_lines(plan),
-        *_quality_lines(plan),
+        *_price_lines(plan),
+    ]
+    if plan.quality is not None:
+        lines.append(f"7. quality    public      predicted: {plan.quality}")
+    lines += [
         "",
         "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
     ]
@@ -79,134 +83,94 @@ def explain(plan: Plan) -> str:
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
-def plan_card(plan: Plan) -> Card:
-    """The plan in a few lines, for terminals and notebooks."""
-    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
-    facts = [
-        ("guarantee", guarantee),
-        *((f"earlier: {part.what}", _price_in_words(part)) for part in plan.spent),
-        ("mechanism", plan.mechanism.in_words()),
-        ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
-    ]
-    if plan.norms is not None and plan.expected_rows is not None:
-        expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
-        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
-    if plan.sample_choice is not None:
-        facts.append(("sample size", str(plan.sample_choice)))
-    if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
-        facts.append(
-            (
-                "if the sample leaks",
-                f"epsilon {raised(plan.epsilon_if_kept)} for {with_article(person_of(plan.neighbours))} in it",
-            )
-        )
-    if plan.quality is not None:
-        facts.append(("predicted", str(plan.quality)))
-    if plan.columns is not None:
-        facts.append(("columns", listed(plan.columns)))
-    return Card(kind="Plan", summary=f"{plan.mechanism.name}, {guarantee}", facts=tuple(facts))
+def _earlier_lines(plan: Plan) -> list[str]:
+    lines = [f"0. earlier    {part.what}: {_part_in_words(part)} (already released)" for part in plan.spent]
+    if plan.survey_shift > 0.0:
+        lines.append(_INDENT + SHIFT_IN_WORDS.format(unit=person_of(plan.neighbours)))
+    return lines
+
+
+def _part_in_words(part: Part) -> str:
+    if part.shift > 0.0:
+        return f"Gaussian shift {raised(part.shift)}, in the price of step 6"
+    return price_in_words(part.to_dict())
 
 
 def _rows_lines(plan: Plan) -> list[str]:
-    if plan.unit is None:
-        return ["1. rows       secret      read once by this release"]
-    limit = "a row" if plan.unit.full_rows == 1 else f"{plan.unit.full_rows} rows"
-    person = person_of(plan.neighbours)
-    return [
-        f"1. rows       secret      all rows with the same {plan.unit.column} are one {person}, who counts as "
-        f"{limit} at most"
+    """How rows are read and clipped, and how the radius was chosen if the plan chose it."""
+    unit, ball, choice = plan.unit, plan.ball, plan.radius_choice
+    rows = "read once by this release"
+    if unit is not None:
+        limit = "a row" if unit.full_rows == 1 else f"{unit.full_rows} rows"
+        person = person_of(plan.neighbours)
+        rows = f"all rows with the same {unit.column} are one {person}, who counts as {limit} at most"
+    origin = "a stated or surveyed center" if plan.spent else "a stated center"
+    origin = "the origin" if ball.center is None else origin
+    constant = f", with a constant coordinate of {ball.constant:.6g}" if ball.constant > 0.0 else ""
+    lines = [
+        f"1. rows       secret      {rows}",
+        f"2. ball       secret      clipped to norm {ball.radius:.6g} (l{ball.order:g}) about {origin}{constant}",
     ]
-
-
-def _kept_in_words(plan: Plan) -> str:
-    if plan.unit is None:
-        return "each row kept with its probability, weight 1/probability"
-    return f"each {person_of(plan.neighbours)} kept as a whole with its probability, weight mass/probability"
-
-
-def named_unit(unit: Unit | None) -> str:
-    """Name the protected units in an error."""
-    return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
-
-
-def _price_in_words(part: Part) -> str:
-    if part.shift > 0.0:
-        return f"Gaussian shift {raised(part.shift)}, in the price of step 6"
-    return f"epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)}"
-
-
-def _joint_lines(plan: Plan) -> list[str]:
-    """What the mechanism meets by itself, if the price includes a survey."""
-    if plan.survey_shift == 0.0:
-        return []
-    return [
-        f"              this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "
-        "the same epsilon"
-    ]
-
-
-def _radius_lines(plan: Plan) -> list[str]:
-    """How the radius was chosen, if the plan chose it. The predicted costs are in the line about quality, if any."""
-    choice = plan.radius_choice
     if choice is None or plan.norms is None:
-        return []
+        return lines
+    chosen = f"{_INDENT}radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted"
     if plan.quality is not None:
         # The quality below counts the rounds of the plan. The choice of the radius came before them and was rougher.
-        return [
-            f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted error from",
-            "              noise and clipped rows together; step 7 has both parts",
-        ]
+        parts = f"{_INDENT}noise and clipped rows together; step 7 has both parts"
+        return [*lines, f"{chosen} error from", parts]
     excess = choice.excess
     noise, clipping = (part / excess if excess > 0.0 else 0.0 for part in (choice.noise, choice.clipping))
     return [
-        f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted excess error,",
-        f"              {excess:.4g} per row ({excess / plan.norms.mean_square_norm:.2%} of the mean square norm), of "
+        *lines,
+        f"{chosen} excess error,",
+        f"{_INDENT}{excess:.4g} per row ({excess / plan.norms.mean_square_norm:.2%} of the mean square norm), of "
         f"which noise {choice.noise:.4g} ({noise:.0%}) and clipping {choice.clipping:.4g} ({clipping:.0%})",
     ]
 
 
-def _size_lines(plan: Plan) -> list[str]:
-    """How the size of the sample was chosen, if the plan chose it: predicted excess costs by part and size."""
-    choice = plan.sample_choice
-    if choice is None:
-        return []
-    words = [
-        f"size: {choice}.",
-        "predicted excess spread within segments; the part of clipping is the same for all sizes:",
+def _sample_lines(plan: Plan) -> list[str]:
+    """Who is kept, and how the size of the sample was chosen if the plan chose it."""
+    kept = "each row kept with its probability, weight 1/probability"
+    if plan.unit is not None:
+        kept = f"each {person_of(plan.neighbours)} kept as a whole with its probability, weight mass/probability"
+    if plan.norms is not None:
+        kept += f", about {plan.norms.expected_size(plan.rule):,.0f} {units_of(plan.neighbours)} expected"
+    lines, choice = [f"4. sample     secret      {kept}"], plan.sample_choice
+    if choice is not None:
+        lines += [
+            f"{_INDENT}size: {choice}.",
+            f"{_INDENT}predicted excess spread within segments; the part of clipping is the same for all sizes:",
+            *(f"{_INDENT}{line}" for line in choice.lines()),
+        ]
+    return lines
+
+
+def _price_lines(plan: Plan) -> list[str]:
+    """The guarantee: how delta was chosen, what a survey adds, and how much depends on a secret sample."""
+    lines = [
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
+        f"removing one {person_of(plan.neighbours)}"
     ]
-    return [f"              {line}" for line in (*words, *choice.lines())]
-
-
-def _delta_lines(delta: DeltaChoice) -> list[str]:
-    """How delta was chosen, if the user did not state it."""
-    if delta.basis in (STATED, PURE_NOISE):
-        return []
-    return [f"              noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}"]
-
-
-def _quality_lines(plan: Plan) -> list[str]:
-    """The predicted cost of the result, for k-means."""
-    quality = plan.quality
-    return [] if quality is None else [f"7. quality    public      predicted: {quality}"]
-
-
-def _together_lines(plan: Plan) -> list[str]:
-    """Totals that the certificate will state, if there were earlier releases."""
-    earlier = [part.epsilon for part in plan.spent if part.shift == 0.0]
-    if not earlier:
-        return []
-    total, kept = sum_up([*earlier, plan.epsilon]), sum_up([*earlier, plan.epsilon_if_kept])
-    return [f"              together with the earlier releases: epsilon {raised(total)}, if kept {raised(kept)}"]
-
-
-def kept_lines(plan: Plan) -> list[str]:
-    """Describe how much of the guarantee depends on the secrecy of the sample."""
+    delta = plan.delta_choice
+    if delta.basis not in (STATED, PURE_NOISE):
+        lines.append(f"{_INDENT}noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}")
+    if plan.survey_shift != 0.0:
+        lines.append(
+            f"{_INDENT}this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "
+            "the same epsilon"
+        )
     if plan.epsilon_if_kept <= plan.epsilon * (1.0 + 1e-6):
-        return ["              if the sample becomes known: the same, since sampling adds no protection here"]
-    return [
-        f"              if it becomes known that a record was kept, it pays up to epsilon "
-        f"{raised(plan.epsilon_if_kept)}: keep the sample secret"
-    ]
+        lines.append(f"{_INDENT}if the sample becomes known: the same, since sampling adds no protection here")
+    else:
+        lines.append(
+            f"{_INDENT}if it becomes known that a record was kept, it pays up to epsilon "
+            f"{raised(plan.epsilon_if_kept)}: keep the sample secret"
+        )
+    earlier = [part.epsilon for part in plan.spent if part.shift == 0.0]
+    if earlier:
+        total, kept = sum_up([*earlier, plan.epsilon]), sum_up([*earlier, plan.epsilon_if_kept])
+        lines.append(f"{_INDENT}together with the earlier releases: epsilon {raised(total)}, if kept {raised(kept)}")
+    return lines
 
 
 # Keys of a description that other lines show, or that a reader does not need.
@@ -245,22 +209,17 @@ def _noise_lines(mechanism: Mechanism) -> list[str]:
     """The step of the mechanism: what it says about itself, or what its description holds."""
     own = mechanism.lines()
     if own is not None:
-        return [f"5. mechanism  protected   {mechanism.in_words()}", *(f"              {line}" for line in own)]
+        return [f"5. mechanism  protected   {mechanism.in_words()}", *(f"{_INDENT}{line}" for line in own)]
     described = mechanism.to_dict()
     rounds = described.get("rounds", ())
     ends = " to ".join(dict.fromkeys(f"{noise['scale']:.6g}" for noise in (*rounds[:1], *rounds[-1:])))
-    words = [f"              {len(rounds)} rounds, {law_in_words(rounds[0])} noise {ends}"] if rounds else []
+    words = [f"{_INDENT}{len(rounds)} rounds, {law_in_words(rounds[0])} noise {ends}"] if rounds else []
     return [f"5. mechanism  protected   {_in_words(described)}", *words]
 
 
 def law_in_words(noise: dict[str, Any]) -> str:
     """The name of a noise law, from its description."""
     return f"l{noise['p']:g}" if noise["law"] == "lp" else str(noise["law"])
-
-
-def noise_in_words(noise: dict[str, Any]) -> str:
-    """The name and the scale of a noise law, from its description."""
-    return f"{law_in_words(noise)} noise {noise['scale']:.6g}"
 
 
 # Consequence for the user if a condition of the paper does not hold.
@@ -287,6 +246,34 @@ def assumption_lines(plan: Plan) -> list[str]:
             f"   {finding.statement}: {answer} ({finding.reason}){'' if consequence is None else f'; {consequence}'}"
         )
     return lines
+
+
+def plan_card(plan: Plan) -> Card:
+    """The plan in a few lines, for terminals and notebooks."""
+    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
+    facts = [
+        ("guarantee", guarantee),
+        *((f"earlier: {part.what}", _part_in_words(part)) for part in plan.spent),
+        ("mechanism", plan.mechanism.in_words()),
+        ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
+    ]
+    if plan.norms is not None and plan.expected_rows is not None:
+        expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
+        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
+    if plan.sample_choice is not None:
+        facts.append(("sample size", str(plan.sample_choice)))
+    if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
+        facts.append(
+            (
+                "if the sample leaks",
+                f"epsilon {raised(plan.epsilon_if_kept)} for {with_article(person_of(plan.neighbours))} in it",
+            )
+        )
+    if plan.quality is not None:
+        facts.append(("predicted", str(plan.quality)))
+    if plan.columns is not None:
+        facts.append(("columns", listed(plan.columns)))
+    return Card(kind="Plan", summary=f"{plan.mechanism.name}, {guarantee}", facts=tuple(facts))
 
 
 def survey_text(content: Mapping[str, Any]) -> str:

@@ -12,6 +12,9 @@ from scipy.optimize import isotonic_regression
 from pais._base.numerics import FloatArray
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 
+# The constants of this module were chosen by eye (commits e92db7f and 80c6e7b); kmeans-survey.md of benchmarks/results
+# shows what they reach.
+
 # Probability, by default, that noise alone lifts any empty octave above its threshold.
 _EMPTY_OCTAVE_RISK = 0.02
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,38 +17,37 @@ from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, HALVES, N_BINS, N_OCTAVES, OCTAVES, WIDEST, Rung, bin_of, edges
-from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
-from pais.accounting.ledger import Accounts, Ledger, accounts
+from pais._base.randomness import BitSource, RandomState, bit_source
+from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
-from pais.accounting.stores import new_name
 from pais.data.ball import Ball, norm_order
-from pais.data.engines.base import Engine, Fold, Thinning
+from pais.data.engines.base import Engine, Fold, Sampling
 from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
 from pais.mechanisms.noise import NoiseLaw
-from pais.planning.column_survey import with_bounds
-from pais.planning.facts import Facts, Survey
+from pais.planning.choices import radius_at
+from pais.planning.column_survey import ColumnBounds, ColumnRange
+from pais.planning.facts import Survey
 from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
-from pais.planning.radius import radius_at
-from pais.planning.settings import Settings
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
 from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import UniformRule
 
-# Typical norm of the rows in an octave, as a share of its upper edge.
+# Typical norm of the rows in an octave, as a share of its upper edge: the middle of the octave.
 _TYPICAL_NORM = 0.75
 
 # Of the draws for this sample; see `bit_source`.
 _SAMPLE_STREAM = 4
 
-# Bins per octave of the last histogram if the first one shows some rows, or none.
+# Bins per octave of the last histogram if the first one shows some rows, or none. Tuned for the costs of k-means with a
+# survey (e92db7f), as is the number of rows below: benchmarks/results/kmeans-survey.md.
 _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
 
 # From this many rows on, a sample with so many numbers shows the norms about the center if that saves a pass. Rows with
-# few numbers are held in memory, so all of them are counted.
+# few numbers are held in memory, so all of them are counted. A sample of 6 million numbers takes 48 MB (c347aa2).
 _SAMPLED_FROM, _SAMPLED_NUMBERS, _HELD_NUMBERS = 1 << 20, 6 << 20, MOST_WHOLE
 
 # Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
@@ -93,134 +93,121 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    level = None if quantile is None else validate.quantile(quantile)
     noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
     if center is None and engine.schema is not None:
         center = engine.schema.midpoint
-    survey = charged_survey(
-        engine, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
-    )
+    origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
+    engine.require_width(origin)
+    stages = survey_stages(engine, noise, origin, random_state)
+    survey = survey_of(stages.run(engine, charged, random_state), level)
     warn(survey.columns_concern, SurveyWarning)
     return survey
 
 
-def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
-    """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+def survey_stages(
+    engine: Engine, noise: SurveyNoise, origin: Ball, random_state: RandomState | BitSource, *, then: int = 0
+) -> Stages:
+    """The stages that find the bounds of "auto" columns and the norms about the center of a ball.
 
-    For a Gaussian mechanism, the survey has Gaussian noise and is not priced alone. The accounts must be `Prepaid`.
-
-    With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
-    together with a radius, because the expected sample size and the number of rounds follow from them.
+    `then` is the number of passes over the rows after the survey.
     """
-    if settings.survey_passes == 0:
-        return settings.facts(None)
-    rows.require_passes(settings.survey_passes + 1)
-    center = settings.center
-    if settings.radius is not None and center is None:
-        center = (0.0,) * rows.n_features
-    survey = charged_survey(
-        rows,
-        charged,
-        noise=settings.survey_noise,
-        center=center,
-        # The plan takes the quantile that the settings state, if any.
-        quantile=None,
-        order=settings.order,
-        random_state=random_state,
-    )
-    return settings.facts(survey)
+    norm_passes = 2 if origin.center is None else 1
+    if engine.schema is None or not engine.schema.open:
+        norms = NormStage(origin=origin, random_state=random_state)
+        return Stages(noise=noise, stages=(norms,), passes=norm_passes + then)
+    share = noise.columns_share
+    norms = NormStage(share=1.0 - share, origin=origin, random_state=random_state)
+    return Stages(noise=noise, stages=(ColumnBounds(share=share), norms), passes=norm_passes + 2 + then)
 
 
-def charged_survey(
-    rows: object,
-    charged: Accounts,
-    *,
-    noise: SurveyNoise,
-    center: tuple[float, ...] | None,
-    quantile: float | None,
-    order: float,
-    random_state: RandomState | BitSource,
-) -> Survey:
-    """Run a survey and charge it to accounts that the caller has checked."""
-    level = None if quantile is None else validate.quantile(quantile)
-    name, drawn = new_name(), bit_source(random_state, stream=2)
-    entries: list[str] = []
-    engine = source(rows)
-    part = _part(engine, noise, name, secure=drawn.private)
-    bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
-    origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
-    engine.require_width(origin)
-    engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
-    found = with_bounds(engine, noise, bits)
-    engine = found.engine.sifting(random_state, stream=_SAMPLE_STREAM)
-    center, counts, noisy = _stages(engine, origin, found.noise, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
-    norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
-    if level is not None:
-        norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
+def survey_of(findings: Findings, quantile: float | None = None) -> Survey:
+    """The survey with what its stages found; its radius is the stated quantile, or that of the outermost norms."""
+    engine, noise, part = findings.engine, findings.noise, findings.part
+    assert noise is not None
+    assert part is not None
+    found: FoundNorms = findings.found[NormStage.name]
+    columns: dict[str, ColumnRange] = findings.found.get(ColumnBounds.name, {})
+    order = found.ball.order
+    norms = _norms_of(_unit_columns(engine.n_features, order) if found.counts is None else found.counts.counts)
+    if quantile is not None:
+        norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, quantile))
     return Survey(
-        ball=Ball(radius=norms.radius, order=origin.order, center=center),
+        ball=Ball(radius=norms.radius, order=order, center=found.ball.center),
         norms=norms,
         epsilon=noise.epsilon,
         shift=noise.shift,
-        secure_randomness=bits.private,
-        above_noise=counts is not None,
-        name=name,
+        secure_randomness=part.secure_randomness,
+        above_noise=found.counts is not None,
+        name=part.release,
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
         schema=engine.schema,
-        unclear_columns=found.unclear,
-        skewed_columns=found.skewed,
-        quantile_asked=level is not None,
-        ledger_entries=tuple(entries),
-        counts=noisy,
+        unclear_columns=tuple(name for name, column in columns.items() if not column.clear),
+        skewed_columns=tuple(name for name, column in columns.items() if column.clear and column.is_skewed),
+        quantile_asked=quantile is not None,
+        ledger_entries=findings.ledger_entries,
+        counts=found.noisy,
     )
 
 
-def _part(engine: Engine, noise: SurveyNoise, name: str, *, secure: bool) -> Part:
-    """The price of a survey, or its shift if the noise is Gaussian."""
-    return Part(
-        what="survey",
-        epsilon=0.0 if noise.gaussian else noise.epsilon,
-        shift=noise.shift,
-        secure_randomness=secure,
-        release=name,
-        unit=engine.unit_column,
-    )
+class FoundNorms(NamedTuple):
+    """The ball about a stated or found center, the numbers of rows by norm, and the noisy counts behind them.
+
+    The numbers are None if no norm stands out of the noise. The counts are None if they are not counts of all rows.
+    """
+
+    ball: Ball
+    counts: NormCounts | None
+    noisy: NoisyCounts | None
 
 
-def _stages(
-    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource, draws: BitSource
-) -> tuple[tuple[float, ...], NormCounts | None, NoisyCounts | None]:
-    """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
-
-    Also return the counts from which these numbers follow, if they are counts of all rows.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NormStage(Stage):
+    """The norms of the rows about the center of a ball, and the center itself if it is not stated.
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
     histogram has. The sums for the mean come from the same pass.
     """
-    counts, sums = _first_pass(engine, origin, bits)
-    # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
-    lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
-    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
-    left, center, share = 1.0 - noise.scale_share, origin.center, 1.0
-    if center is None:
-        center = (0.0,) * engine.n_features
-        if coarse is not None:
-            center = _noisy_mean(sums, coarse, origin.order, noise, bits)
-            left -= noise.center_share  # [note: survey-3]
-            # In a seeded run, which is to be the same for every engine, all rows are counted.
-            share = _sampled_share(engine, coarse.n_rows) if engine.sifts and bits.private else 1.0
-            counts = _norm_counts(engine, replace(origin, center=center), bits, share, draws)
-    n_rows = 0.0 if coarse is None else coarse.n_rows
-    rest = noise.on_counts(left)
-    bins = _bins_for(share * n_rows / rest.deviation(1))
-    noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
-    fine = noisy.estimate()
-    if coarse is None or fine is None:
-        return (center, coarse, None) if fine is None else (center, fine, noisy)
-    if share < 1.0:
-        # The number of rows comes from the first histogram, which counts all of them.
-        return center, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows)), None
-    return center, combined(coarse, fine), noisy
+
+    name: str = "norms"
+    origin: Ball
+    random_state: RandomState | BitSource
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, IntArray, IntArray]:
+        engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM)
+        return engine, *_first_pass(engine, self.origin, bits)
+
+    def release(
+        self, totals: tuple[Engine, IntArray, IntArray], engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, FoundNorms]:
+        # The candidates that the first pass collected are for the sample of this stage alone.
+        collecting, counts, sums = totals
+        # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
+        lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
+        coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
+        left, center, share = 1.0 - noise.scale_share, self.origin.center, 1.0
+        if center is None:
+            center = (0.0,) * engine.n_features
+            if coarse is not None:
+                center = _noisy_mean(sums, coarse, self.origin.order, noise, bits)
+                left -= noise.center_share  # [note: survey-3]
+                draws = bit_source(self.random_state, stream=_SAMPLE_STREAM)
+                # In a seeded run, which is to be the same for every engine, all rows are counted.
+                share = _sampled_share(collecting, coarse.n_rows) if collecting.collects and bits.private else 1.0
+                counts = _norm_counts(collecting, replace(self.origin, center=center), bits, share, draws)
+        n_rows = 0.0 if coarse is None else coarse.n_rows
+        rest = noise.on_counts(left)
+        bins = _bins_for(share * n_rows / rest.deviation(1))
+        noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
+        fine = noisy.estimate()
+        ball = replace(self.origin, center=center)
+        if coarse is None or fine is None:
+            return engine, FoundNorms(ball, coarse, None) if fine is None else FoundNorms(ball, fine, noisy)
+        if share < 1.0:
+            # The number of rows comes from the first histogram, which counts all of them.
+            return engine, FoundNorms(ball, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows)), None)
+        return engine, FoundNorms(ball, combined(coarse, fine), noisy)
 
 
 def _bins_for(signal: float) -> int:
@@ -255,8 +242,10 @@ class _OctaveSums(Fold):
 def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
     """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
     if origin.center is not None:
-        return engine.sift(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
-    counts, sums = np.split(engine.sift(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+        return engine.fold_and_collect(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(
+        engine.fold_and_collect(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES]
+    )
     return counts, sums.reshape(N_OCTAVES, -1)
 
 
@@ -264,7 +253,7 @@ def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, share: float, draw
     """Number of rows in each bin of norms, of all rows or of a sample with this share. Secret; one pass."""
     if share == 1.0:
         return engine.fold_again(_NormCounts(ball=ball), seeded=not bits.private)
-    sample = engine.thin(Thinning(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
+    sample = engine.sample(Sampling(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
     block = RowBlock(sample.rows, np.zeros(len(sample.rows), dtype=np.uint64))
     return _NormCounts(ball=replace(ball, center=None)).over(block)
 

@@ -31,9 +31,8 @@ from pais.data.schema import Schema
 from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Mechanism
+from pais.planning.choices import RadiusChoice, SampleChoice
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
-from pais.planning.radius import RadiusChoice
-from pais.planning.sample_choice import SampleChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
@@ -161,7 +160,13 @@ class Plan(Carded):
 
     def __post_init__(self) -> None:
         require_parts(self.spent)
-        self._require_units()
+        unit = "" if self.unit is None else self.unit.column
+        require_one_unit([unit, *(part.unit for part in self.spent)])
+        if self.unit is not None and not self.mechanism.is_for_units:
+            raise MismatchError(
+                f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
+                "prove it and set protects_units: see the guide."
+            )
         delta = self.delta_choice  # Raises if the certified delta is below `delta`.
         price = certified_price(
             self.mechanism,
@@ -178,24 +183,11 @@ class Plan(Carded):
             "delta": delta.used,
             "max_epsilon_if_kept": validate.kept_limit(self.max_epsilon_if_kept, finite=True),
             "certified_delta": None if self.certified_delta is None else delta.certified,
-            "price": replace(price, delta=delta.certified, unit=self._unit_column, scaled=self.schema is not None),
+            "price": replace(price, delta=delta.certified, unit=unit, scaled=self.schema is not None),
             "_profile": self.mechanism.profile,
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def _unit_column(self) -> str:
-        return "" if self.unit is None else self.unit.column
-
-    def _require_units(self) -> None:
-        """Raise if the mechanism is not proven for units, or if earlier releases protect other units."""
-        require_one_unit([self._unit_column, *(part.unit for part in self.spent)])
-        if self.unit is not None and not self.mechanism.is_for_units:
-            raise MismatchError(
-                f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
-                "prove it and set protects_units: see the guide."
-            )
 
     @property
     def neighbours(self) -> str:

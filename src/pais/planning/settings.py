@@ -1,34 +1,41 @@
-"""Settings of a release of second moments, which regression and PCA share: radius, constant coordinate and noise."""
+"""Settings of a private fit, and how they become a plan: the price of the survey, the noise, the rule and the sample.
+
+`Settings` is the base of all models, and `SampleSettings` of those that release from one weighted sample.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from pais._base import validate
-from pais.accounting.part import Part, delta_of_release, own_limit, sum_up, survey_shift, what_is_left
+from pais._base.octaves import WIDEST
+from pais._base.randomness import RandomState
+from pais.accounting.certificate import Release
+from pais.accounting.part import Part, delta_of_release, own_limit, survey_shift, what_is_left
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.data.schema import Schema
+from pais.data.sources import opened
 from pais.data.units import Unit, most_units
 from pais.errors import ArgumentError, BudgetError, MismatchError, UnreachableError
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
+from pais.planning.choices import RadiusChoice, SampleChoice, SizeOption
 from pais.planning.facts import Facts, Survey
+from pais.planning.fit import Fit, fit_class
+from pais.planning.norm_survey import survey_of, survey_stages
 from pais.planning.plan import Plan
-from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
-from pais.planning.sample_choice import SampleChoice, SizeOption
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import Findings, Stages, SurveyNoise
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
-from pais.privacy.guarantee import asked_delta, chosen_delta
+from pais.privacy.guarantee import asked_delta, chosen_delta, delta_concern, warn
 from pais.privacy.joint import delta_after, kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
@@ -42,7 +49,8 @@ SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 MECHANISMS = ("gaussian", "laplace", "l2")
 
 # Shares of epsilon = 1 spent on a pure survey of center, radius and norms, on one of radius and norms, and on one of
-# the norms alone.
+# the norms alone. These and the next two groups were chosen by eye; kmeans-survey.md and kmeans-pure.md of
+# benchmarks/results show what they reach.
 _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.022
 
 # The share grows slowly as epsilon falls, because few rows stand out of much noise, but by no more than this factor.
@@ -86,6 +94,12 @@ class Settings(ABC):
     #: What the fit releases, for the entry in a ledger.
     what: ClassVar[str] = "fit"
 
+    #: Whether there is no pure mechanism.
+    gaussian_only: ClassVar[bool] = False
+
+    #: Factor on the shift of a survey that has to find the scales of columns.
+    more_for_columns: ClassVar[float] = 1.0
+
     epsilon: float
     delta: float | None = None
     radius: float | None = None
@@ -116,6 +130,41 @@ class Settings(ABC):
         center = schema.midpoint if self.center is None and self.radius is None else self.center
         return replace(self, center=center, open_columns=len(schema.open))
 
+    def opened(self, rows: object, facts: Facts | None, random_state: RandomState) -> Engine:
+        """Open the rows, with the columns and the unit of facts if there are any. A survey collects candidates."""
+        schema, unit = (None, None) if facts is None else (facts.schema, facts.unit)
+        return opened(rows, schema, unit).collecting(random_state)
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The survey of the facts that are not stated.
+
+        With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are
+        stated together with a radius, because the expected sample size and the number of rounds follow from them.
+        """
+        if self.survey_passes == 0:
+            return Stages()
+        center = self.center
+        if self.radius is not None and center is None:
+            center = (0.0,) * rows.n_features
+        origin = Ball(radius=WIDEST, order=self.order, center=center)
+        return survey_stages(rows, self.survey_noise, origin, random_state, then=1)
+
+    def surveyed(self, findings: Findings) -> Facts:
+        """The facts that the user states, completed by what the survey found."""
+        # The plan takes the quantile that the settings state, if any.
+        survey = None if findings.noise is None else survey_of(findings)
+        return self.facts(survey).about(findings.engine.unit, findings.engine.schema)
+
+    def planned(self, facts: Facts, rows: Engine) -> Plan:
+        """The plan for a source, with a warning if delta is too large for its number of rows."""
+        if self.delta is not None:
+            warn(delta_concern(self.delta, most_units(rows.unit, facts.norms.n_rows)))
+        return self.plan(facts, rows.n_features)
+
+    def result(self, plan: Plan, release: Release, facts: Facts) -> Fit:
+        """The fit with what was released."""
+        return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
+
     @abstractmethod
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose noise, rule and rounds. The survey behind the facts and the plan together cost at most epsilon."""
@@ -137,8 +186,7 @@ class Settings(ABC):
         # `norms` is not validated yet; any other type is refused later.
         n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
         delta = asked_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows)
-        what = f"survey and {self.what}" if self.survey_shift_share > 0.0 else self.what
-        return Part(what=what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
+        return Part(what=self.what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
 
     @property
     def survey_share(self) -> float:
@@ -161,7 +209,7 @@ class Settings(ABC):
             return 0.0
         share = _FULL_SHIFT_SHARE if self._norm_passes > 1 else _NORMS_SHIFT_SHARE
         # Shifts add in squares.
-        return share / math.sqrt(self._share_of_norms)
+        return share / math.sqrt(self._share_of_norms) * (self.more_for_columns if self.open_columns else 1.0)
 
     @property
     def _share_of_norms(self) -> float:
@@ -223,6 +271,8 @@ class Settings(ABC):
                 raise ArgumentError("quantile and radius are both stated. A stated radius is kept: leave out quantile.")
         validate.kept_limit(self.max_epsilon_if_kept, finite=True)
         self.stated_ball()
+        if self.gaussian_only and self.mechanism != "gaussian":
+            raise ArgumentError(f"mechanism={self.mechanism!r} is not available for {self.what}. Pass 'gaussian'.")
 
     def stated_ball(self) -> Ball:
         """The ball that the user states; a missing radius counts as 1."""
@@ -240,16 +290,6 @@ class Settings(ABC):
         assert norms is not None
         facts = Facts(ball=self.stated_ball(), norms=norms, survey=survey)
         return facts if survey is None else facts.about(survey.unit, survey.schema)
-
-    def require_price(self, plan: Plan, facts: Facts) -> None:
-        """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""
-        counted = all(part in plan.spent for part in facts.spent)
-        cost = sum_up(part.epsilon for part in (*facts.spent, plan.price))
-        if not counted or cost > validate.target_epsilon(self.epsilon):
-            raise MismatchError(
-                f"the plan of {type(self).__name__} leaves out the survey, or costs more together with it than "
-                f"epsilon={self.epsilon!r}. Pass spent=facts.spent, and plan for epsilon_after(facts.survey)."
-            )
 
     def epsilon_after(self, survey: Survey | None) -> float:
         """The part of epsilon that a survey leaves for the release. Raises if nothing is left."""
@@ -277,70 +317,16 @@ class Settings(ABC):
         return what_is_left(epsilon, survey.epsilon)
 
 
-# Up to this growth of the noise, an option counts as one without extra noise.
-_NO_GROWTH = 1.001
-
-
-def noise_of_all_rows(profile: GaussianProfile | LinearProfile, radius: float, epsilon: float, delta: float) -> float:
-    """About the noise that all rows need."""
-    return float(profile(1.0, radius)) / (largest_shift(epsilon, delta) if delta > 0.0 else epsilon)
-
-
-def calibrated(
-    settings: Settings,
-    profile: GaussianProfile | LinearProfile,
-    norms: NormDistribution,
-    *,
-    most_rows: float,
-    delta: float,
-    limit: float | None,
-    option: SizeOption | None = None,
-) -> Calibration:
-    """Calibrate the noise and the rule to the price, for the sample size that is stated or chosen, or the default."""
-    sampling, epsilon = settings.sampling, float(settings.epsilon)
-    sample_size = settings.stated_size if option is None else option.size
-    solve = functools.partial(
-        calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit
-    )
-    if isinstance(sampling, Rule):
-        return solve(sampling)
-    if sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
-        # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
-        return solve("uniform", sample_size=norms.n_rows)
-    if sampling == "constrained":
-        if option is not None and option.growth > _NO_GROWTH:
-            # One rule for a known noise is quicker than a search for the noise of a size.
-            noise = option.growth * noise_of_all_rows(profile, norms.radius, epsilon, delta)
-            calibration = solve(sampling, noise=noise)
-            if calibration.sample_size <= most_rows:
-                return calibration
-        return _constrained(solve, sample_size, most_rows)
-    if sample_size is None:
-        sample_size = min(solve("constrained").sample_size, most_rows)
-    if sampling == "coreset":
-        largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
-        sample_size = min(sample_size, largest * (1.0 - 1e-9))
-    return solve(sampling, sample_size=sample_size)
-
-
-def _constrained(solve: Callable[..., Calibration], sample_size: float | None, most_rows: float) -> Calibration:
-    """The constrained rule for a size, or without extra noise if no size is stated or a larger one cannot be met."""
-    if sample_size is not None:
-        try:
-            return solve("constrained", sample_size=sample_size)
-        except UnreachableError:
-            # More rows than the rule keeps without extra noise would not improve the result.
-            pass
-    free = solve("constrained")
-    if sample_size is not None or free.sample_size <= most_rows:
-        return free
-    return solve("constrained", sample_size=most_rows)
-
-
 #: Largest sample, as rows times columns, if the user does not state a size: half a gigabyte. Sampling without extra
 #: noise would keep a share of the rows, which is too many of a billion rows. With so many rows, the extra noise of a
 #: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
+
+# Up to this growth of the noise, an option counts as one without extra noise: a rounding of the growth.
+_NO_GROWTH = 1.001
+
+# Relative increase over the calibrated noise, which covers the rounding errors of the price.
+_ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,6 +349,11 @@ class SampleSettings(Settings):
     def _for_units(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism for rows of units, which have masses below 1."""
         return mechanism
+
+    def _surveyed_delta(self, facts: Facts) -> float:
+        """The delta that the noise has for the number of rows or units that a survey found."""
+        n_units = most_units(facts.unit, facts.norms.n_rows)
+        return chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=True).used
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
@@ -394,12 +385,15 @@ class SampleSettings(Settings):
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
         self.require()
         d = validate.count("n_features", n_features)
-        norms = _norms_on(ball, norms, self)
-        _require_center(ball, d)
+        norms = _norms_on(ball, norms, d, self)
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
-        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift > 0.0:
+            whole = kept_limit(float(self.epsilon), limit)
+            limit = kept_limit_of_rounds(whole, delta.used, survey_shift=shift, rounds_delta=rounds_delta)
         mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
@@ -420,24 +414,72 @@ class SampleSettings(Settings):
             sample_choice=sample_choice,
         )
 
-    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
-        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
-        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
-        if shift == 0.0:
-            return limit
-        whole = kept_limit(float(self.epsilon), limit)
-        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
+    @staticmethod
+    def most_rows(d: int) -> float:
+        """Largest expected sample, if the user does not state a size."""
+        return MOST_SAMPLE_NUMBERS / d
 
-
-def _require_center(ball: Ball, d: int) -> None:
-    if ball.center is not None and len(ball.center) != d:
-        raise ArgumentError(
-            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+    def calibrated(
+        self,
+        profile: GaussianProfile | LinearProfile,
+        norms: NormDistribution,
+        d: int,
+        *,
+        delta: float,
+        limit: float | None,
+        option: SizeOption | None = None,
+    ) -> Calibration:
+        """Noise and rule for the price, and for the sample size that is stated, chosen in `option`, or the default."""
+        epsilon, most_rows = float(self.epsilon), self.most_rows(d)
+        sample_size = self.stated_size if option is None else option.size
+        solve = functools.partial(
+            calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit
         )
+        if isinstance(self.sampling, Rule):
+            return solve(self.sampling)
+        if self.sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
+            # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
+            return solve("uniform", sample_size=norms.n_rows)
+        if self.sampling == "constrained":
+            if option is not None and option.growth > _NO_GROWTH:
+                # One rule for a known noise is quicker than a search for the noise of a size.
+                largest_loss = largest_shift(epsilon, delta) if delta > 0.0 else epsilon
+                of_all_rows = float(profile(1.0, norms.radius)) / largest_loss
+                calibration = solve("constrained", noise=option.growth * of_all_rows)
+                if calibration.sample_size <= most_rows:
+                    return calibration
+            if sample_size is not None:
+                try:
+                    return solve("constrained", sample_size=sample_size)
+                except UnreachableError:
+                    # More rows than the rule keeps without extra noise would not improve the result.
+                    return solve("constrained")
+            free = solve("constrained")
+            return free if free.sample_size <= most_rows else solve("constrained", sample_size=most_rows)
+        if sample_size is None:
+            sample_size = min(solve("constrained").sample_size, most_rows)
+        if self.sampling == "coreset":
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+            sample_size = min(sample_size, largest * (1.0 - 1e-9))
+        return solve(self.sampling, sample_size=sample_size)
+
+    def moment_sum(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[MomentSum, Rule]:
+        """A noisy second moment of all rows and the rule of its sample, as regression and PCA release it."""
+        profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
+        calibration = self.calibrated(profile, norms, d, delta=delta, limit=limit)
+        rule = calibration.rule
+        mechanism = MomentSum(
+            noise=GaussianNoise(scale=calibration.noise * (1.0 + _ROOM)),  # [note: plan-3]
+            largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
+            n_rows=max(norms.n_rows, 1.0),
+        )
+        return mechanism, rule
 
 
-def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDistribution:
-    """Norms clipped to a ball. Raises if ball, norms and mechanism do not match."""
+def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -> NormDistribution:
+    """Norms clipped to a ball. Raises if ball, norms, columns and mechanism do not match."""
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     if ball.order != settings.order:
@@ -445,77 +487,27 @@ def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDi
             f"the ball has order={ball.order:g}, which mechanism={settings.mechanism!r} cannot use. Pass order=1 for "
             "'laplace' and order=2 for the others."
         )
-    return _clipped(norms, ball.radius)
-
-
-def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
-    """Norms clipped to the ball. Raises if they were already clipped at a smaller radius."""
-    if norms.radius < radius:
+    if norms.radius < ball.radius:
         raise MismatchError(
-            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={radius!r}. Use one radius."
+            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={ball.radius!r}. Use one "
+            "radius."
         )
-    if norms.radius == radius:
+    if ball.center is not None and len(ball.center) != d:
+        raise ArgumentError(
+            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+        )
+    if norms.radius == ball.radius:
         return norms
-    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
+    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
 
 
-# Relative increase over the calibrated noise, which covers the rounding errors of the price.
-_ROOM = 1e-9
-
-# Share by which a radius exceeds the constant coordinate, at least.
+# Share by which a radius exceeds the constant coordinate, at least: more than all rounding errors.
 _LEAST_ROOM = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
-class MomentSettings(SampleSettings):
-    """Settings of a noisy second moment of all rows, with their number and mean through a constant coordinate."""
-
-    #: Length of the constant coordinate as a share of the radius; 0 for none.
-    constant_share: ClassVar[float] = 0.125
-
-    def require(self) -> None:
-        super().require()
-        if self.mechanism != "gaussian":
-            raise ArgumentError(f"mechanism={self.mechanism!r} is not available for {self.what}. Pass 'gaussian'.")
-
-    def radius_quantile(self, facts: Facts, n_features: int) -> float:
-        """Share of the rows within the radius, if neither the radius nor a quantile is stated."""
-        return 0.9
-
-    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
-        if facts.radius_is_open:
-            quantile = self.radius_quantile(facts, n_features) if self.quantile is None else self.quantile
-            facts = clipped_facts(facts, radius_at(facts.norms, quantile))
-        return with_constant(facts, self.constant_share * facts.ball.radius), None
-
-    def _mechanism(
-        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
-        profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
-        calibration = calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
-        rule = calibration.rule
-        mechanism = MomentSum(
-            noise=GaussianNoise(scale=calibration.noise * (1.0 + _ROOM)),  # [note: plan-3]
-            largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
-            n_rows=max(norms.n_rows, 1.0),
-        )
-        return mechanism, rule, None
-
-
 def with_constant(facts: Facts, constant: float) -> Facts:
-    """Facts about rows with a constant coordinate: norms and radius are those of the longer rows."""
-    if constant == 0.0:
-        return facts
+    """Facts about rows with a constant coordinate, which counts the rows: norms and radius are those of longer rows."""
     # A ball is longer than its constant coordinate, also if all rows are at its center.
     radius = max(math.hypot(facts.ball.radius, constant), constant * (1.0 + _LEAST_ROOM))
     norms = NormDistribution(norms=np.hypot(facts.norms.norms, constant), masses=facts.norms.masses, radius=radius)
     return replace(facts, ball=replace(facts.ball, radius=radius, constant=constant), norms=norms)
-
-
-def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
-    """Mean weight of the sampled rows, by the square of their norms."""
-    squares = norms.masses * np.square(norms.norms)
-    total = float(squares.sum())
-    if total == 0.0:
-        return 1.0
-    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,9 @@ from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.planning.norm_counts import NoisyCounts, falling_counts, octave_weights, sum_bound
 
 # The constants of this module were chosen together, for the coverage and the error of means and totals on normal,
-# lognormal, gamma, Student and Pareto values, zeros mixed in, with 500 to a million rows and epsilon from 0.1 to 3. The
-# table of coverage in docs/benchmarks.md shows what they reach on other tables.
+# lognormal, gamma, Student and Pareto values, zeros mixed in, with 500 to a million rows and epsilon from 0.1 to 3
+# (commits b4f1a5f, f572f13, 464d928 and c0a5ad8). The table of coverage in docs/benchmarks.md shows what they reach on
+# other tables.
 
 # A tail has A exp(b x + c bend(x)) values in a bin, x octaves beyond the last clear edge, where bend'' = 2^(growth x).
 # With c = 0 it is a power law; growth 0 is a lognormal tail, 1 an exponential, 2 a normal one.
@@ -164,7 +165,7 @@ class Tail:
         fitted = _fitted(counts, per_octave, deviation, kept[0], kept[place], max(float(outwards[place]), deviation))
         # Where noise does not exclude a group of values beyond what the tails expect.
         more = counts.copy()
-        more[fitted.window] -= fitted.weights @ fitted.means
+        more[fitted["window"]] -= fitted["weights"] @ fitted["means"]
         limits = np.repeat(far_bounds(noisy, int(np.flatnonzero(seen)[-1]), _POSSIBLE_RISK), per_octave)
         possible = np.flatnonzero((more > limits) & (np.arange(counts.size) > max(bins[-1], kept[place])))
         return cls(
@@ -174,7 +175,7 @@ class Tail:
             deviation=deviation,
             possible=possible,
             possible_counts=more[possible] + _NOISE_OF_GROUP * deviation,
-            **fitted._asdict(),
+            **fitted,
         )
 
     @property
@@ -303,20 +304,10 @@ def _exceeded(noise: NoiseLaw, chances: FloatArray) -> FloatArray:
     return np.asarray(-noise.scale * np.log(2.0 * chances))
 
 
-class _Fitted(NamedTuple):
-    window: NDArray[np.intp]
-    weights: FloatArray
-    means: FloatArray
-    variances: FloatArray
-    clear: NDArray[np.bool_]
-    places: FloatArray
-    inner: NDArray[np.intp]
-    inner_counts: FloatArray
-    exponent: float
-
-
-def _fitted(noisy: FloatArray, per_octave: int, deviation: float, first: int, clear: int, n_beyond: float) -> _Fitted:
-    """The weighted tails for counts from a first bin on, with a last clear bin and the number of values from it on."""
+def _fitted(
+    noisy: FloatArray, per_octave: int, deviation: float, first: int, clear: int, n_beyond: float
+) -> dict[str, Any]:
+    """Fields of `Tail` for counts from a first bin on, with a last clear bin and the number of values from it on."""
     start = min(max(clear - _BELOW * per_octave, first, 1), clear)
     # From the mode on, counts fall.
     start = min(start + int(np.argmax(noisy[start : clear + 1])), clear)
@@ -347,18 +338,18 @@ def _fitted(noisy: FloatArray, per_octave: int, deviation: float, first: int, cl
     fall = np.where(np.abs(fall) > 1e-3, fall, 1e-3)
     one, two = (float(weights @ tails[:, window > clear + k * per_octave].sum(axis=1)) for k in (0, 1))
     inner = np.arange(first, start)
-    return _Fitted(
-        window=window,
-        weights=weights,
-        means=np.where(is_clear, counts, tails + trust * (counts - tails)),
-        variances=np.where(is_clear, deviation**2, own * (1.0 - trust)),
-        clear=is_clear,
+    return {
+        "window": window,
+        "weights": weights,
+        "means": np.where(is_clear, counts, tails + trust * (counts - tails)),
+        "variances": np.where(is_clear, deviation**2, own * (1.0 - trust)),
+        "clear": is_clear,
         # Mean place of values whose density falls exponentially over the bin, and a little for the width of octaves.
-        places=0.5 + np.clip(1 / (1 - np.exp(-fall)) - 1 / fall - 0.5, -0.3, 0.3) - 0.06 / per_octave,
-        inner=inner,
-        inner_counts=noisy[inner],
-        exponent=math.log2(max(one, 1e-9) / max(two, 1e-10)),
-    )
+        "places": 0.5 + np.clip(1 / (1 - np.exp(-fall)) - 1 / fall - 0.5, -0.3, 0.3) - 0.06 / per_octave,
+        "inner": inner,
+        "inner_counts": noisy[inner],
+        "exponent": math.log2(max(one, 1e-9) / max(two, 1e-10)),
+    }
 
 
 def _shapes(x: FloatArray) -> tuple[FloatArray, FloatArray]:

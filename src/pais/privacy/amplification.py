@@ -93,7 +93,7 @@ def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -
     -----
     The two output distributions are (1-q) N(0,1) + q N(mu,1) and N(0,1). Removing a record gives
     q * G(log(1 + (e^epsilon - 1)/q), mu), where G is the divergence of the Gaussian pair without sampling.
-    Adding a record never gives a larger delta for epsilon >= 0 (`docs/theory/gauss-sampled.md`), so the
+    Adding a record never gives a larger delta for epsilon >= 0 (`docs/theory/notes/gauss.md`), so the
     function computes only the first direction.
 
     Guarantee. Never below the exact value and at most 1e-11 (relative) above it while delta >= 1e-300:

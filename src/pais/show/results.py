@@ -1,14 +1,20 @@
-"""The part of a page that depends on the kind of result: its name, how far it can be read, and its own sections."""
+"""What a model room supplies about its kind of result: for the page, for cards and texts, for a terminal and a file."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pais.accounting.certificate import value_in_words
-from pais.planning.facts import Survey
-from pais.show.text import escaped, paragraph, section
+
+
+class TextTable(NamedTuple):
+    """Released values as texts, for a terminal."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    note: str
 
 
 class Results(ABC):
@@ -18,10 +24,15 @@ class Results(ABC):
     `in_words`, `verdict` and `concern`.
     """
 
+    #: The template whose macro `sections(results)` renders the result itself. It may also have `quality(results)`, and
+    #: `noise(results)` where the plan in words is not enough.
+    template: ClassVar[str] = "value.html"
     #: Heading of the page, if the user states none.
     title: ClassVar[str] = "Private result"
     #: What the page calls the released values.
     noun: ClassVar[str] = "values"
+    #: What a file calls the table of the released values.
+    table: ClassVar[str] = "values"
     #: The word between the result and the number of rows, in the line below the heading.
     of_rows: ClassVar[str] = "from"
     #: In which units the values are, as the end of a sentence.
@@ -30,12 +41,14 @@ class Results(ABC):
     cautions: ClassVar[tuple[tuple[str, str], ...]] = ()
     #: Whether the norm of a row decides about its probability and loss.
     by_norm: ClassVar[bool] = True
-
+    #: The sentence that ends with `counted`.
+    count_in_words: ClassVar[str] = "The release itself counts about"
     #: What the noise was, in a sentence for the appendix; empty if the plan says enough.
     noise_in_words: str = ""
-
-    #: The sentence that ends with `noisy_count`.
-    count_in_words: ClassVar[str] = "The release itself counts about"
+    #: Text of a warning about the result; None if there is none.
+    caution: str | None = None
+    #: Number of rows according to the release itself, to compare with the survey; None if it has none.
+    counted: float | None = None
 
     @abstractmethod
     def in_words(self) -> str:
@@ -58,30 +71,21 @@ class Results(ABC):
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning about the result; None if there is none."""
-        return None
+        """The caution, under the name that a fit looks for."""
+        return self.caution
 
     @property
     def comparison(self) -> str | None:
         """Sentences that name the reference of the values of categories; None if there are no categories."""
         return None
 
-    @property
-    def noisy_count(self) -> float | None:
-        """Number of rows according to the release itself, to compare with the survey; None if it has none."""
-        return None
+    def value_columns(self) -> dict[str, Any]:
+        """The released values as columns of a table in a file."""
+        return {}
 
-    @abstractmethod
-    def sections(self) -> list[str]:
-        """Sections with the result itself, which come first."""
-
-    def quality(self) -> str:
-        """A section about the predicted quality; empty if there is no prediction."""
-        return ""
-
-    def noise(self) -> str:
-        """A section about the noise; empty if the plan in words is enough."""
-        return ""
+    def text_table(self, width: int) -> TextTable:
+        """The released values for a terminal that has room for `width` columns beside the first."""
+        return TextTable(self.title, [], [], self.in_words())
 
 
 class Plain(Results):
@@ -92,39 +96,3 @@ class Plain(Results):
 
     def in_words(self) -> str:
         return value_in_words(self._value)
-
-    def sections(self) -> list[str]:
-        return [section("value", "Released value", paragraph(escaped(as_sentence(self.in_words())) + "."))]
-
-
-def verdict_box(results: Results) -> str:
-    """Render the answer to the first question of a reader: how much of this can be read above the noise.
-
-    If there is a concern, its first sentence is the headline.
-    """
-    if results.verdict is None:
-        return ""
-    share, verdict = results.readable, f"{as_sentence(results.verdict)}."
-    mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
-    headline, advice = verdict, ""
-    if results.concern is not None:
-        # What a reader must know first replaces the headline; the verdict follows it.
-        mood = "mixed" if mood == "good" else mood
-        headline, *rest = re.split(
-            r"(?<=\.) (?=[A-Z])", as_sentence(results.concern).removesuffix(".") + ".", maxsplit=1
-        )
-        advice = "".join(paragraph(escaped(text)) for text in (*rest, verdict))
-    meaning = paragraph(escaped(results.meaning), "soft") if results.meaning else ""
-    return f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(headline)}</p>{advice}{meaning}</div>'
-
-
-def columns_box(survey: Survey | None) -> str:
-    """Render what the survey says against its bounds of "auto" columns; empty if it says nothing."""
-    concern = None if survey is None else survey.columns_concern
-    if concern is None:
-        return ""
-    return f'<div class="verdict mixed" role="note"><p>{escaped(as_sentence(concern))}</p></div>'
-
-
-def as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

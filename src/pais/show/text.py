@@ -1,10 +1,8 @@
-"""Format numbers and text as HTML: all text in the page goes through `escaped`."""
+"""Numbers, dates and directions as text. Pages, frames, plots and the command line all use these functions."""
 
 from __future__ import annotations
 
-import html
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -13,20 +11,21 @@ import numpy as np
 from pais._base.cards import number
 from pais._base.numerics import FloatArray, raised
 
+PLUS_MINUS = "\u00b1"
+
 #: Values are shown with at most this many decimals.
 MOST_DECIMALS = 6
 
-# A column is named for a direction if it has at least this share of the largest weight.
+# A column is named for a direction if it has at least this share of the largest weight. Chosen by eye.
 _NAMED_FROM = 0.35
 
 
-def escaped(text: object) -> str:
-    return html.escape(str(text), quote=True)
+def as_sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def breakable(name: object) -> str:
-    """Escaped text that may be broken after punctuation, as the names of columns often have no blanks."""
-    return re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", escaped(name))
+def full_sentence(text: str) -> str:
+    return as_sentence(text).removesuffix(".") + "."
 
 
 def whole(value: float) -> str:
@@ -44,41 +43,6 @@ def price(value: float, digits: int = 5) -> str:
 
 def percent(share: float) -> str:
     return f"{100.0 * share:.3g}%" if share < 0.9995 else f"{100.0 * share:.4g}%"
-
-
-def section(identity: str, heading: str, *content: str) -> str:
-    return f'<section aria-labelledby="{identity}">\n<h2 id="{identity}">{escaped(heading)}</h2>\n' + (
-        "\n".join(part for part in content if part) + "\n</section>"
-    )
-
-
-def paragraph(text: str, kind: str = "") -> str:
-    """Wrap HTML text in a paragraph."""
-    return f'<p class="{kind}">{text}</p>' if kind else f"<p>{text}</p>"
-
-
-def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, foot: Sequence[str] = (), n_text: int = 1
-) -> str:
-    """Build a table from HTML cells: the first cell of a row is its heading, the first `n_text` cells hold text."""
-    kinds = [' class="words"' if column < n_text else "" for column in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        others = "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(cells[1:], kinds[1:], strict=True))
-        return f'<tr><th scope="row">{cells[0]}</th>{others}</tr>'
-
-    columns = "".join(f'<th scope="col"{kind}>{cell}</th>' for cell, kind in zip(head, kinds, strict=True))
-    body = "\n".join(line(row) for row in rows)
-    end = f"\n<tfoot>{line(foot)}</tfoot>" if foot else ""
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n'
-        f"<table><caption><span>{escaped(caption)}</span></caption>\n<thead><tr>{columns}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody>{end}</table>\n</div>"
-    )
-
-
-def details(summary: str, content: str) -> str:
-    return f"<details>\n<summary>{escaped(summary)}</summary>\n{content}\n</details>"
 
 
 def fixed_text(value: float, decimals: int | None) -> str:
@@ -106,12 +70,13 @@ def error_text(error: float) -> str:
     return f"{rounded:,.0f}" if decimals <= 0 else f"{rounded:.{decimals}f}".rstrip("0").rstrip(".")
 
 
+def around(error: float) -> str:
+    """A standard error with its sign."""
+    return f"{PLUS_MINUS}{error_text(error)}"
+
+
 def date_text(days: float) -> str:
     return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
-
-
-def days_text(days: float) -> str:
-    return f"{error_text(days)} days"
 
 
 def direction_in_words(weights: FloatArray, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:

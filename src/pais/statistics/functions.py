@@ -12,7 +12,7 @@ from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.privacy.rules import Rule
-from pais.statistics.planning import Request
+from pais.statistics.people import TotalSettings
 from pais.statistics.recipes import (
     Counts,
     Covariance,
@@ -24,8 +24,8 @@ from pais.statistics.recipes import (
     SumsOfSample,
     Variances,
 )
-from pais.statistics.release import released
 from pais.statistics.result import Statistic
+from pais.statistics.settings import StatisticSettings, is_sampled
 from pais.statistics.table import By
 
 Columns = Mapping[str, object] | Schema | object
@@ -103,7 +103,7 @@ def mean(
     >>> bool(40 < result.value["age"] < 60)
     True
     """
-    return released(rows, Means(), Request.of(locals()))
+    return StatisticSettings.released(rows, locals(), recipe=Means())
 
 
 @without_sizes
@@ -142,7 +142,7 @@ def count(
     >>> result.value.index.tolist()
     ['north', 'south']
     """
-    return released(rows, Counts(), Request.of(locals()))
+    return TotalSettings.released(rows, locals(), needs_columns=False, recipe=Counts())
 
 
 @without_sizes
@@ -183,20 +183,8 @@ def count_people(
     >>> bool(4950 < result.value < 5050)
     True
     """
-    request = Request(
-        columns=None,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=None,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling="none",
-        sample_size=None,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, PeopleCounts(), request)
+    stated = {**locals(), "columns": None, "max_rows_per_unit": None, "sampling": "none", "sample_size": None}
+    return TotalSettings.released(rows, stated, needs_columns=False, recipe=PeopleCounts())
 
 
 @without_sizes
@@ -240,8 +228,8 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     >>> bool(0 < result.value < people.num_rows)
     True
     """
-    request = Request.of(locals())
-    return released(rows, SumsOfSample() if request.is_sampled else Sums(), request)
+    recipe = SumsOfSample() if is_sampled(sampling, sample_size) else Sums()
+    return TotalSettings.released(rows, locals(), recipe=recipe)
 
 
 @without_sizes
@@ -272,7 +260,7 @@ def variance(
     >>> bool(100 < result.value < 1000)
     True
     """
-    return released(rows, Variances(), Request.of(locals()))
+    return StatisticSettings.released(rows, locals(), recipe=Variances())
 
 
 @without_sizes
@@ -314,7 +302,7 @@ def histogram(
     >>> len(result.value)
     4
     """
-    return released(rows, Histogram(bins=bins), Request.of(locals()))
+    return TotalSettings.released(rows, locals(), recipe=Histogram(bins=bins))
 
 
 @without_sizes
@@ -346,7 +334,7 @@ def covariance(
     >>> result.value.shape
     (2, 2)
     """
-    return released(rows, Covariance(), Request.of(locals()))
+    return StatisticSettings.released(rows, locals(), recipe=Covariance(), by_cell=False)
 
 
 @without_sizes
@@ -378,4 +366,4 @@ def describe(
     >>> result.value.index.tolist()
     ['count', 'mean', 'std', '25%', '50%', '75%']
     """
-    return released(rows, Description(), Request.of(locals()))
+    return StatisticSettings.released(rows, locals(), recipe=Description())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -10,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.show.grid import Bars, Cell, Grid, bars_table, row_head
-from pais.show.results import Results, as_sentence
-from pais.show.text import date_text, escaped, paragraph, section, value_text
+from pais.show.results import Results
+from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
+from pais.show.text import as_sentence, date_text, value_text
 
-# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
+# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone. Chosen by
+# eye, as are the other numbers below.
 _MOST_COLUMNS, _FEW_ROWS = 4, 8
 
 # Values are rounded like the length of their interval, but no further than to whole numbers.
@@ -60,19 +60,9 @@ class StatisticResults(Results):
         Text of a warning about the values, which replaces the headline.
     more_cautions : tuple of str
         Texts of other warnings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.statistics.page import StatisticResults
-    >>> results = StatisticResults(
-    ...     name="count", rows=(("north",), ("south",)), columns=(), values=np.array([[200.0], [100.0]]),
-    ...     lows=np.array([[196.0], [96.0]]), highs=np.array([[204.0], [104.0]])
-    ... )
-    >>> results.verdict
-    'half of the 2 values are known to within 3%, or better'
     """
 
+    template = "statistics/page.html"
     by_norm = False
     cautions = (
         (
@@ -147,10 +137,6 @@ class StatisticResults(Results):
         return float((shares <= _WIDE).mean()) if shares.size else 1.0
 
     @property
-    def concern(self) -> str | None:
-        return self.caution
-
-    @property
     def _drawn(self) -> list[int]:
         """The columns that are drawn with error bars: those with several values of one kind that are no dates."""
         n = self.values.shape[1]
@@ -159,32 +145,63 @@ class StatisticResults(Results):
         known = np.isfinite(self.values).any(axis=0) & ~self._dates.any(axis=0)
         return np.flatnonzero(known).tolist()
 
-    def sections(self) -> list[str]:
-        drawn = self._drawn
-        others = [column for column in range(self.values.shape[1]) if column not in drawn]
-        charts = "".join(self._bars(column) for column in drawn)
-        return [
-            section(
-                "values",
-                "Values",
-                *(f'<div class="verdict mixed" role="note">{_sentence(text)}</div>' for text in self.more_cautions),
-                _sentence(self.about) if self.about else "",
-                *(_sentence(note) for note in self.notes),
-                self._single() if self.values.size == 1 else "",
-                f'<div class="charts wide-charts">\n{charts}\n</div>' if len(drawn) > 1 else charts,
-                self._table(others) if others and self.values.size > 1 else "",
-                paragraph(self._key(drawn=bool(drawn)), "soft") if self.values.size > 1 else "",
-                paragraph(escaped(self.clipping), "soft") if self.clipping else "",
-            )
-        ]
+    @property
+    def has_grey(self) -> bool:
+        return bool((self._precision > _WIDE).any())
 
-    def _key(self, *, drawn: bool) -> str:
-        text = "Small numbers are the ends of the 95 % interval of each value."
-        if drawn:
-            text += " Lines show the intervals."
-        if (self._precision > _WIDE).any():
-            text += " <b>Grey</b>: the interval reaches further than half of the value, so the noise hides most of it."
-        return text
+    @property
+    def single(self) -> tuple[tuple[str, str], ...]:
+        """A value that is alone, with its interval; empty if there are several."""
+        if self.values.size != 1:
+            return ()
+        cell = self._cell(0, 0)
+        return (self._what, cell.text), ("95 % interval", " ".join(cell.small))
+
+    @property
+    def values_table(self) -> Table | None:
+        """The values that are not drawn; None if there are none."""
+        places = [column for column in range(self.values.shape[1]) if column not in self._drawn]
+        if not places or self.single:
+            return None
+        rows = [", ".join(labels) for labels in self.rows] or [self.name]
+        columns = [self.columns[place] for place in places] if self.columns else [self.name]
+        cells = [[self._cell(i, j) for j in places] for i in range(len(rows))]
+        corner = ""
+        if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
+            rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
+            corner = "Column"
+        return Table(
+            caption=as_sentence(self._what),
+            corner=corner,
+            columns=[*map(Head, columns)],
+            rows=[(Head(name), line) for name, line in zip(rows, cells, strict=True)],
+        )
+
+    @property
+    def charts(self) -> list[list[BarTable]]:
+        """For each column that is drawn, one table of bars for each outer label, all on one axis."""
+        return [self._bar_tables(column) for column in self._drawn]
+
+    def _bar_tables(self, column: int) -> list[BarTable]:
+        factor = 100.0 if self._is_share(column) else 1.0
+        ends = np.concatenate([array[:, column] for array in (self.values, self.lows, self.highs)])
+        ends = factor * ends[np.isfinite(ends)]
+        low, high = float(ends.min()), float(ends.max())
+        # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
+        filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
+        axis = Axis.over(0.0 if filled else low, high, filled=filled, name="%" * self._is_share(column))
+        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self._what)
+        tables = []
+        for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
+            caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
+            rows = [self._bar_row(row, column) for row in group]
+            tables.append(BarTable(caption=caption, corner="", axis=axis, columns=[self.name], rows=rows))
+        return tables
+
+    def _bar_row(self, row: int, column: int) -> BarRow:
+        cell, shown = self._cell(row, column), self._shown(row, column)
+        bar = None if np.isnan(shown).any() else shown
+        return BarRow(head=Head(self.rows[row][-1]), bar=bar, cells=[cell], weak=cell.weak)
 
     def _cell(self, row: int, column: int) -> Cell:
         value, low, high = self._shown(row, column)
@@ -213,47 +230,3 @@ class StatisticResults(Results):
         factor = 100.0 if self._is_share(column) else 1.0
         value, low, high = (factor * float(array[row, column]) for array in (self.values, self.lows, self.highs))
         return value, low, high
-
-    def _single(self) -> str:
-        """One value in large type."""
-        cell = self._cell(0, 0)
-        facts = ((self._what, cell.text), ("95 % interval", " ".join(cell.small)))
-        boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
-        return f'<dl class="facts">{boxes}</dl>'
-
-    def _table(self, places: Sequence[int]) -> str:
-        rows = [", ".join(labels) for labels in self.rows] or [self.name]
-        columns = [self.columns[place] for place in places] if self.columns else [self.name]
-        cells = [[self._cell(i, j) for j in places] for i in range(len(rows))]
-        corner = ""
-        if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
-            rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
-            corner = "Column"
-        return Grid(caption=as_sentence(self._what), corner=corner, rows=rows, columns=columns, cells=cells).html()
-
-    def _bars(self, column: int) -> str:
-        """One table of bars of a column for each outer label, all on one axis."""
-        factor = 100.0 if self._is_share(column) else 1.0
-        ends = np.concatenate([array[:, column] for array in (self.values, self.lows, self.highs)])
-        ends = factor * ends[np.isfinite(ends)]
-        low, high = float(ends.min()), float(ends.max())
-        # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
-        filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
-        bars = Bars.over(0.0 if filled else low, high, filled=filled)
-        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self._what)
-        tables = []
-        for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
-            lines = [self._line(row, column, bars) for row in group]
-            caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
-            head = ("", bars.axis("%" * self._is_share(column)), escaped(self.name))
-            tables.append(bars_table(caption, head, lines))
-        return "<div>" + "\n".join(tables) + "</div>"
-
-    def _line(self, row: int, column: int, bars: Bars) -> str:
-        cell = self._cell(row, column)
-        bar = bars.cell(*self._shown(row, column), weak=cell.weak)
-        return f"<tr>{row_head(self.rows[row][-1])}{bar}{cell.html()}</tr>"
-
-
-def _sentence(text: str) -> str:
-    return paragraph(escaped(as_sentence(text).removesuffix(".") + "."))

@@ -2,7 +2,8 @@
 
 The rows of a person are added up first. A block of the vector is a few coordinates for every group. Its norm is bounded
 as a whole, by scaling the block down. So a person moves the totals of a block by at most the bound, with any number of
-rows in any groups, and noise in proportion to the bound protects the person.
+rows in any groups, and noise in proportion to the bound protects the person. A bound that is not stated is chosen from
+noisy numbers of people by their norm.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
-from pais._base.octaves import BINS_PER_OCTAVE, bin_of
+from pais._base.octaves import BINS_PER_OCTAVE, OCTAVES, bin_of
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.data.engines.base import AllRows
-from pais.data.engines.people import Contributions, PeopleFold, PeopleTable
+from pais.data.engines.base import AllRows, Contributions, PeopleFold, PeopleTable
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, added
-from pais.mechanisms.blocks import Block, Levels, VectorStatistic, stored_names
-from pais.mechanisms.noise import GaussianNoise, GeometricNoise, exact_quotient
+from pais.mechanisms.blocks import Block, Levels, VectorStatistic, grouped, stored_names
+from pais.mechanisms.noise import GaussianNoise, GeometricNoise, NoiseLaw, exact_quotient
+from pais.planning.norm_counts import NoisyCounts
+from pais.planning.tails import Beyond, Tail, most_unseen
 
 #: Whole steps of a row. The steps of eight billion rows fit into 64 bits.
 STEPS_PER_ROW = 1 << 30
@@ -63,12 +65,7 @@ class RowSteps(Contributions):
         return np.repeat(np.arange(len(self.blocks)), [block.size for block in self.blocks])
 
     def entries(self, rows: FloatArray) -> list[tuple[IntArray, IntArray]]:
-        whole = np.full(len(rows), STEPS_PER_ROW, dtype=np.int64)
-        group = np.zeros(len(rows), dtype=np.int64)
-        for column in self.by:
-            level = column.level_of(rows)
-            whole = np.where(level < column.n_levels, whole, 0)
-            group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
+        group, whole = grouped(rows, np.full(len(rows), STEPS_PER_ROW, dtype=np.int64), self.by)
         first, entries = 0, []
         for block in self.blocks:
             for position, steps in block.steps(rows, whole):
@@ -137,8 +134,8 @@ class BoundedTotals(PeopleFold):
         return total
 
 
-#: The octaves of the norms of people, in rows: from one step to all steps that 64 bits hold.
-FIRST_OCTAVE, N_OCTAVES = 70, 64
+# The octaves of the norms of people, in rows: from one step to all steps that 64 bits hold.
+_FIRST_OCTAVE, _N_OCTAVES = 70, 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +158,7 @@ class NormsOfPeople(PeopleFold):
 
     @property
     def n_bins(self) -> int:
-        return 1 + (self.contributions.n_groups if self.by_size else N_OCTAVES * self.bins_per_octave)
+        return 1 + (self.contributions.n_groups if self.by_size else _N_OCTAVES * self.bins_per_octave)
 
     @property
     def n_signs(self) -> int:
@@ -176,7 +173,7 @@ class NormsOfPeople(PeopleFold):
             bins = np.rint(sums / STEPS_PER_ROW).astype(np.int64)
         else:
             number = bin_of(vectors.norms / STEPS_PER_ROW) // (BINS_PER_OCTAVE // self.bins_per_octave)
-            number -= FIRST_OCTAVE * self.bins_per_octave
+            number -= _FIRST_OCTAVE * self.bins_per_octave
             bins = np.where(vectors.norms > 0.0, 1 + np.clip(number, 0, self.n_bins - 2), 0)
         sign = (sums < 0.0) & (self.n_signs == 2)
         number = (vectors.blocks * self.n_signs + sign) * self.n_bins + bins
@@ -248,11 +245,6 @@ class PeopleTotals(VectorStatistic):
     def block_scales(self) -> list[float]:
         return [self.noise.scale * unit for unit in self._units]
 
-    @property
-    def row_steps(self) -> RowSteps:
-        """What a row adds to the vector of its person."""
-        return RowSteps(blocks=self.blocks, by=self.by)
-
     def require_lattice(self, extent: Extent) -> None:
         self.lattice.require(max(self.bounds))
 
@@ -267,7 +259,7 @@ class PeopleTotals(VectorStatistic):
             raise MismatchError("totals about people need all rows and a unit. Open the source with unit=.")
         fold = BoundedTotals(
             ball=ball,
-            contributions=self.row_steps,
+            contributions=RowSteps(blocks=self.blocks, by=self.by),
             order=self._norm_order,
             presence=self.presence,
             bounds=tuple(math.floor(bound * STEPS_PER_ROW) for bound in self.bounds),
@@ -283,3 +275,246 @@ class PeopleTotals(VectorStatistic):
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value
+
+
+# -- the choice of a bound ---------------------------------------------------------------------------------------
+
+#: Up to this many groups, people are counted by the number of their groups, and by octaves of it from there on.
+MOST_SIZES = 16
+
+# Possible bounds: this many octaves below and above the largest norm that is seen, in twelfths.
+_BELOW, _ABOVE = 7, 4
+
+# The smallest and the largest bound, in rows.
+_LEAST, _MOST = 2.0**-24, 2.0**31
+
+# Where what is cut off is shared over groups, relative error of the shares: to choose a bound, and in intervals. Chosen
+# on people with a home group and geometric, lognormal and Zipf numbers of rows: docs/theory/notes/totals.md.
+_SPLIT_CHOICE, SPLIT_ERROR = 0.3, 0.7
+
+# Part of the predicted error of what is cut off that counts in the choice of a bound: it is predicted with caution. And
+# how far beyond the bound, relative to it, intervals allow for as many people as one deviation of the noise of a count.
+# Chosen with the share of the histogram for error and coverage of sums and numbers of rows with geometric, gamma and
+# lognormal tails and with one row each, at epsilon 0.3 to 3.
+_CAUTION, _HIDDEN_EXCESS = 0.35, 0.3
+
+# Sizes of people are seen if as many people as this many deviations of the noise have them or larger ones.
+_SEEN = 3.0
+
+# Where the numbers of people by the number of their groups are not seen: the first of them relative to the largest that
+# is seen, the factor from one to the next, and how much more weight than another continuation "nobody" has. Chosen for
+# the coverage of numbers of people in 4 to 16 groups, with one group each or 1.5 to 4 on average, at epsilon 0.05 to 1.
+_FIRSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_FALLS = (0.05, 0.3, 0.5, 0.7, 0.85, 1.0)
+_NOBODY = 20.0
+
+# A tail that falls more slowly than this power of the norm, and of which much is not seen, makes a warning. Chosen by
+# eye (b4f1a5f).
+_HEAVY, _MUCH_UNSEEN = 2.5, 0.3
+
+# The bound, in rows, if nothing stands out of the noise. Chosen by eye (b4f1a5f).
+_UNSEEN_BOUND = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A bound on the norm of what a person adds to a block, and what it cuts off. Public; amounts are in rows.
+
+    Attributes
+    ----------
+    size : float
+        The bound.
+    cut, cut_deviation : float
+        Expected sum of what is cut off, with its sign, and its standard deviation; both 0 if the bound is stated.
+    added_back : bool
+        Whether the expected sum is added to the released totals. Otherwise it is a bias that widens the intervals.
+    n_people, n_zero : float, optional
+        Released number of people with a norm above 0, and with norm 0; None if they were not counted.
+    most_hidden : float
+        The number of people with a far larger norm, all alike, that noise hides with a probability of 5 %; 0 if no
+        norm can be far larger.
+    concern : str
+        "unseen" if no people stand out of the noise, "heavy" if a few people may hold much of the total.
+    """
+
+    size: float
+    cut: float = 0.0
+    cut_deviation: float = 0.0
+    added_back: bool = False
+    n_people: float | None = None
+    n_zero: float = 0.0
+    most_hidden: float = 0.0
+    concern: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What is public about the totals of a block.
+
+    Attributes
+    ----------
+    n_coordinates : int
+        Number of totals, over all groups.
+    sign : int
+        1 or -1 if a person adds only amounts of this sign, 0 if both are possible.
+    whole : bool
+        Whether a person adds whole numbers of rows.
+    noise : NoiseLaw
+        The noise of a total that a person changes by at most 1.
+    pure : bool
+        Whether norms are l1 norms, the sum of absolute values.
+    """
+
+    n_coordinates: int
+    sign: int
+    whole: bool
+    noise: NoiseLaw
+    pure: bool
+
+    @property
+    def adds_back(self) -> bool:
+        """Whether the excess of a norm over the bound is what the person's total loses."""
+        return self.n_coordinates == 1 or (self.pure and self.sign != 0)  # [note: totals-8]
+
+    @property
+    def per_norm(self) -> float:
+        """What a vector loses in all totals together for each unit of its norm.
+
+        An l2 norm of 1 over k totals is a sum between 1 and the root of k, of which this is the middle.
+        """
+        return 1.0 if self.pure else self.n_coordinates**0.25
+
+    def noise_of(self, bounds: FloatArray) -> FloatArray:
+        """Variance of the noise of all totals together, for each bound."""
+        return np.asarray(self.n_coordinates * (self.noise.deviation(1) * bounds) ** 2)
+
+
+def bound_from_octaves(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by sign and octave of their norm, of shape (signs, 1 + octaves).
+
+    The first bin of each sign is for people whose norm is 0. With one row of bins, all people have the sign of the
+    totals, or signs are not told apart.
+    """
+    zero, signs = float(counts[0, 0]), [totals.sign or 1] if len(counts) == 1 else [1, -1]
+    noisy = [_octaves(side[1:], law) for side in counts]
+    sides = [(Tail.of(side), sign) for side, sign in zip(noisy, signs, strict=True)]
+    most_hidden = sum(most_unseen(side) for side in noisy)
+    tails = [(tail, sign) for tail, sign in sides if tail is not None and sign * totals.sign >= 0]
+    if not tails:
+        return replace(_unseen(totals, law, zero), most_hidden=most_hidden)
+    bounds = max(tail.top for tail, _ in tails) * np.exp2(np.arange(-12 * _BELOW, 12 * _ABOVE + 1) / 12.0)
+    bounds = np.unique(np.clip(np.maximum(np.rint(bounds), 1.0) if totals.whole else bounds, _LEAST, _MOST))
+    parts = [_beyond(_without_single_rows(tail) if totals.whole else tail, bounds) for tail, _ in tails]
+    cut = np.sum([sign * part.expected for part, (_, sign) in zip(parts, tails, strict=True)], axis=0)
+    variance = np.sum([part.variance for part in parts], axis=0)
+    predicted = np.sum([part.predicted for part in parts], axis=0)
+    if totals.adds_back:
+        error = _CAUTION * (predicted + (_SPLIT_CHOICE * cut) ** 2 * (totals.n_coordinates > 1))
+    else:
+        error = predicted + cut**2
+    best = int(np.argmin(totals.noise_of(bounds) + totals.per_norm**2 * error))
+    much = _MUCH_UNSEEN * totals.noise.deviation(1) * bounds[best]
+    # A few people whom the noise hides may be beyond the bound.
+    hidden = _HIDDEN_EXCESS * law.deviation(1) * float(bounds[best])
+    pairs = zip(parts, tails, strict=True)
+    heavy = any(tail.exponent < _HEAVY and part.unseen[best] > much for part, (tail, _) in pairs)
+    return Bound(
+        size=float(bounds[best]),
+        cut=totals.per_norm * float(cut[best]),
+        cut_deviation=totals.per_norm * math.hypot(math.sqrt(variance[best]), hidden),
+        added_back=totals.adds_back,
+        n_people=max(sum(float(tail.counts.sum()) for tail, _ in tails), 0.0),
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        most_hidden=most_hidden,
+        concern="heavy" if heavy else "",
+    )
+
+
+def bound_from_sizes(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by the number of their groups, from 0 to all of them; one row.
+
+    The sizes of people are known, so what a bound cuts off is known up to the noise of the counts. Where sizes are not
+    seen above the noise, their counts continue those that are seen in one of many ways, each of which has a weight by
+    how well it fits.
+    """
+    (counts,) = counts
+    deviation, sizes = law.deviation(1), np.arange(1.0, counts.size)
+    outwards = np.cumsum(counts[:0:-1])[::-1]
+    spread = deviation * np.sqrt(sizes[::-1])
+    seen = int(np.flatnonzero(np.append(True, outwards[1:] > _SEEN * spread[1:]))[-1]) + 1
+    norms = sizes if totals.pure else np.sqrt(sizes)
+    lost = sizes * np.maximum(1.0 - norms[:, None] / norms, 0.0)
+    tails = max(float(counts[1 : seen + 1].max()), deviation) * _continuations(sizes.size - seen)
+    misfit = np.abs(counts[seen + 1 :] - tails) / deviation
+    log_weights = -math.sqrt(2.0) * misfit.sum(axis=1) if totals.pure else -0.5 * np.square(misfit).sum(axis=1)
+    log_weights[0] += math.log(_NOBODY)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    by_tail = tails @ lost[:, seen:].T
+    unseen = weights @ by_tail
+    cut = np.maximum(lost[:, :seen] @ counts[1 : seen + 1], 0.0) + unseen
+    noise = deviation**2 * np.square(lost[:, :seen]).sum(axis=1)
+    variance = noise + weights @ np.square(by_tail - unseen)
+    # Rare heavy tails enter the choice by their absolute deviation. Their variance would move every bound outwards.
+    predicted = noise + np.square(weights @ np.abs(by_tail - unseen))
+    best = int(np.argmin(totals.noise_of(norms) + predicted + (_SPLIT_CHOICE * cut) ** 2))
+    n_people = max(float(outwards[0]), 0.0)
+    return Bound(
+        size=float(norms[best]),
+        cut=float(cut[best]),
+        cut_deviation=math.sqrt(variance[best]),
+        added_back=True,
+        n_people=n_people,
+        concern="unseen" if n_people < 3.0 * spread[0] else "",
+    )
+
+
+def _continuations(n_sizes: int) -> FloatArray:
+    """Possible numbers of people by size, of shape (tails, sizes), relative to the largest number that is seen."""
+    falls = np.array(_FALLS)[:, None] ** np.arange(n_sizes)
+    return np.concatenate([np.zeros((1, n_sizes)), *(first * falls for first in _FIRSTS)])
+
+
+def _beyond(tail: Tail, bounds: FloatArray) -> Beyond:
+    """What lies beyond each bound, interpolated between the edges of bins as powers of the bound.
+
+    Most people in a wide bin are at its lower end, so that a bound within it cuts off less than an even spread would
+    tell.
+    """
+    first, last = np.searchsorted(tail.points, [bounds[0], bounds[-1]])
+    points = tail.points[max(first - 1, 1) : last + 1]
+    places, logs = np.log(bounds), np.log(points)
+    return Beyond(*(np.exp(np.interp(places, logs, np.log(np.maximum(each, 1e-9)))) for each in tail.beyond(points)))
+
+
+def _octaves(counts: FloatArray, law: NoiseLaw) -> NoisyCounts:
+    """The counts of the octaves of the norms of people, among all octaves."""
+    per_octave = counts.size // _N_OCTAVES
+    whole = np.zeros(2 * OCTAVES * per_octave)
+    whole[_FIRST_OCTAVE * per_octave : (_FIRST_OCTAVE + _N_OCTAVES) * per_octave] = counts
+    return NoisyCounts(counts=whole, bins_per_octave=per_octave, noise=law)
+
+
+def _without_single_rows(tail: Tail) -> Tail:
+    """The tail without people who have a single row: no bound of one row or more cuts anything off them."""
+    # The points of the bins begin with the edge of the first one.
+    first = int(np.searchsorted(tail.points, 1.0))
+    single, inner = tail.window == first, tail.inner == first
+    return replace(
+        tail,
+        means=np.where(single, 0.0, tail.means),
+        variances=np.where(single, 0.0, tail.variances),
+        inner_counts=np.where(inner, 0.0, tail.inner_counts),
+    )
+
+
+def _unseen(totals: Totals, law: NoiseLaw, zero: float) -> Bound:
+    """A public bound if no people are seen, with room for as many people as noise may hide."""
+    hidden = 10.0 * law.deviation(1)
+    return Bound(
+        size=_UNSEEN_BOUND,
+        cut_deviation=hidden * _UNSEEN_BOUND,
+        n_people=0.0,
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        concern="unseen",
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +17,32 @@ from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray, exact
-from pais._base.randomness import BitSource, RandomState, bit_source
-from pais.accounting.ledger import Ledger, accounts
-from pais.accounting.part import Part, what_is_left
+from pais._base.randomness import BitSource, RandomState
+from pais.accounting.certificate import Release
+from pais.accounting.ledger import Ledger
 from pais.data.ball import Ball
 from pais.data.checks import listed
 from pais.data.columns import Missing
-from pais.data.engines.base import AllRows, WeightedRows
+from pais.data.engines.base import AllRows, Engine, WeightedRows
 from pais.data.kinds import Auto
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, QualityWarning
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.blocks import Levels, present
+from pais.mechanisms.blocks import Levels, grouped, present
 from pais.mechanisms.noise import GeometricNoise
 from pais.mechanisms.selection import permute_and_flip, selection_scale
-from pais.pipeline import run
 from pais.planning.plan import Plan
-from pais.privacy.guarantee import PURE_NOISE, epsilon_concern, ledger_concern, warn
+from pais.planning.survey import Findings
 from pais.privacy.profiles import LinearProfile
-from pais.privacy.rules import UniformRule
-from pais.statistics.clipping import clipping_in_words, lost_cautions
-from pais.statistics.planning import Found, Price, Request, Survey, wide_ball
-from pais.statistics.release import opened_table
+from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.result import Statistic
-from pais.statistics.table import Axis, By, Caution, Fields, Selection, about_rows, combined, only_label, weights_note
+from pais.statistics.settings import TableSettings, about_rows, unclear_cautions
+from pais.statistics.table import Axis, By, Caution, Fields, combined
+from pais.statistics.uncertainty import clipping_in_words, lost_cautions
 
 # Share of the price for the noisy counts from which intervals follow, and, if quantiles divide the rows, for the share
-# of the rows at a point that goes to either side.
+# of the rows at a point that goes to either side. Chosen by eye (4e00d50).
 _COUNTS_SHARE, _DIVISION_SHARE = Fraction(1, 10), Fraction(1, 10)
 
 # The rows at a point are divided in this many parts.
@@ -234,12 +232,7 @@ class GridQuantiles(Mechanism):
 
     def add(self, rows: FloatArray, weights: FloatArray) -> IntArray:
         """Number of rows in each cell of each grid, for each group, in steps."""
-        whole = Lattice(step=self.step).encode(weights)
-        group = np.zeros(len(rows), dtype=np.int64)
-        for column in self.by:
-            level = column.level_of(rows)
-            whole = np.where(level < column.n_levels, whole, 0)
-            group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
+        group, whole = grouped(rows, Lattice(step=self.step).encode(weights), self.by)
         totals = []
         for grid in self.grids:
             coordinates, steps = present(rows[:, grid.column], whole)
@@ -303,8 +296,7 @@ class GridQuantiles(Mechanism):
         return selection_scale(2 * largest * round(1.0 / self.step), price)  # [note: quantile-4]
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """A quantile that is chosen among the rows between two others, and the prices of choosing it and of dividing."""
 
     below: int
@@ -352,13 +344,12 @@ def _edges_about(points: IntArray, n_points: int) -> IntArray:
     return np.unique(np.append(2 * begins, 2 * ends + 1)).astype(np.int64)
 
 
-# Points of a grid: at most this many for a column, and for all columns and groups together, but at least so many.
+# Points of a grid: at most this many for a column, and for all columns and groups together, but at least so many. They
+# limit memory: the counts of 2**20 points and the cells between them take 16 MB.
 _MOST_POINTS, _ALL_POINTS, _LEAST_POINTS = 2**17, 2**20, 2**10
 
 # Draws of the noise behind an interval, and numbers that are held at a time.
 _DRAWS, _MOST_NUMBERS = 10_000, 1_000_000
-
-_NAME = "quantiles"
 
 
 @validate.without_sizes
@@ -419,58 +410,101 @@ def quantile(
     """
     if delta is not None:
         validate.target_delta(delta)
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=0.0,
-        sampling="none",
-        sample_size=None,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return _released(rows, request, _levels(q), step, listed=np.ndim(q) > 0).warned()
+    return QuantileSettings.released(rows, locals(), levels=_levels(q), is_list=np.ndim(q) > 0)
 
 
-def _released(
-    rows: object, request: Request, levels: tuple[float, ...], step: float | Mapping[str, float] | None, *, listed: bool
-) -> Statistic:
-    """Open, survey what is not stated, plan and run."""
-    selection = Selection.of(rows, request.columns, request.by, request.unit)
-    steps = _steps(selection.fields(selection.schema, pooled=False), step)
-    charged, epsilon = accounts(request.ledger), validate.target_epsilon(request.epsilon)
-    charged.check(Part(what=_NAME, epsilon=epsilon))
-    warn(epsilon_concern(epsilon))
-    engine = opened_table(selection, request, by_cell=True)
-    if charged.empty and request.random_state is None:
-        warn(ledger_concern(epsilon))
-    survey = Survey.of(engine, request, Price(epsilon=epsilon, delta=0.0, basis=PURE_NOISE))
-    found = survey.run(engine, charged, request.random_state)
-    engine = found.engine
-    fields = selection.fields(engine.schema, pooled=False)
-    mechanism = GridQuantiles(
-        epsilon=epsilon if survey.noise is None else what_is_left(epsilon, survey.noise.epsilon),
-        levels=tuple(sorted(levels)),
-        grids=_grids(fields, steps),
-        by=tuple(field.levels(others=False) for field in fields.by),
-        step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits,
-    )
-    plan = Plan(
-        ball=wide_ball(engine),
-        rule=UniformRule(rate=1.0),
-        mechanism=mechanism,
-        epsilon=mechanism.epsilon,
-        delta_basis=PURE_NOISE,
-        spent=survey.part(engine, secure=bit_source(request.random_state, stream=2).private),
-        unit=engine.unit,
-        schema=engine.schema,
-    )
-    release = run(plan, engine, random_state=request.random_state, ledger=charged)
-    order = np.searchsorted(mechanism.levels, levels)
-    return _statistic(fields, plan, release, found, order, Axis.of(levels, "quantile") if listed else None)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantileSettings(TableSettings):
+    """Settings of quantiles. `levels` are in the order of the user, and `is_list` tells whether they were a list."""
+
+    levels: tuple[float, ...]
+    step: float | Mapping[str, float] | None
+    is_list: bool
+
+    @property
+    def what(self) -> str:
+        return GridQuantiles.name
+
+    def require(self) -> None:
+        self._steps(self.fields(self.schema))
+
+    def _steps(self, fields: Fields) -> dict[str, float | None]:
+        """The step of each column; raises if a column has no quantiles."""
+        fields.require("quantile", categories=False)
+        truth = next((field.name for field in fields.columns if field.is_truth), None)
+        if truth is not None:
+            raise ArgumentError(
+                f"the quantile of a boolean is not defined. Leave out column {truth!r}, or use pais.mean."
+            )
+        names = [field.name for field in fields.columns]
+        stated: dict[str, Any] = dict(self.step) if isinstance(self.step, Mapping) else dict.fromkeys(names, self.step)
+        unknown = [name for name in stated if name not in names]
+        if unknown:
+            raise ArgumentError(f"step names {unknown[0]!r}, which is not among the columns. Pass names of columns.")
+        return {
+            name: None if stated.get(name) is None else validate.positive(f"step of {name!r}", stated[name])
+            for name in names
+        }
+
+    def _mechanism(
+        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
+    ) -> tuple[Rule, Mechanism]:
+        fields = self.fields(rows.schema)
+        mechanism = GridQuantiles(
+            epsilon=epsilon,
+            levels=tuple(sorted(self.levels)),
+            grids=_grids(fields, self._steps(fields)),
+            by=fields.levels,
+            step=1.0 if rows.unit is None else 2.0**-rows.unit.mass_bits,
+        )
+        return UniformRule(rate=1.0), mechanism
+
+    def result(self, plan: Plan, release: Release, facts: Findings) -> Statistic:
+        mechanism, fields = plan.mechanism, self.fields(plan.schema)
+        max_rows = 1 if plan.unit is None else plan.unit.full_rows
+        value = release.value
+        assert isinstance(mechanism, GridQuantiles)
+        assert isinstance(value, QuantileValue)
+        intervals = Intervals(
+            value=value,
+            mechanism=mechanism,
+            order=np.searchsorted(mechanism.levels, self.levels),
+            max_rows=max_rows,
+            found=tuple(isinstance(field.column, Auto) for field in fields.columns),
+        )
+        estimates, (low, high) = intervals.table(value.values), intervals(0.6827)
+        dates = np.array([field.is_date for field in fields.columns])
+        lost = intervals.lost
+        cautions = [
+            *unclear_cautions(facts.found.get("columns", {})),
+            *lost_cautions(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields),
+            *_bound_cautions(np.any(np.isinf(intervals(0.95)), axis=0), fields),
+        ]
+        name = "median" if mechanism.levels == (0.5,) else "quantile"
+        n_rows = intervals.noisy_rows(len(fields.columns))
+        about, note = about_rows(name, plan.unit, n_rows, by_groups=bool(fields.by))
+        return Statistic(
+            name=name,
+            clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
+            about=about,
+            cautions=tuple(cautions),
+            notes=(note,) if note else (),
+            certificate=replace(release.certificate, about=about),
+            estimates=estimates,
+            standard_errors=0.5 * (high - low),
+            bounds=intervals,
+            rows=combined(fields.groups, Axis.of(self.levels, "quantile") if self.is_list else None),
+            columns=None if len(fields.columns) == 1 else Axis.of(fields.labels),
+            is_date=np.tile(dates, (len(estimates), 1)),
+            noise="Quantiles were chosen at random from a grid, with probabilities that fall exponentially with the "
+            f"distance in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, "
+            "which hold with at least their probability. All rows were used.",
+            released=value,
+            plan=plan,
+            subject=fields.subject,
+            level=None if self.is_list else mechanism.levels[0],
+            lost=lost,
+        )
 
 
 def _levels(q: float | Sequence[float]) -> tuple[float, ...]:
@@ -485,23 +519,6 @@ def _levels(q: float | Sequence[float]) -> tuple[float, ...]:
     return levels
 
 
-def _steps(fields: Fields, step: float | Mapping[str, float] | None) -> dict[str, float | None]:
-    """The step of each column; raises if a column has no quantiles."""
-    fields.require("quantile", categories=False)
-    truth = next((field.name for field in fields.columns if field.is_truth), None)
-    if truth is not None:
-        raise ArgumentError(f"the quantile of a boolean is not defined. Leave out column {truth!r}, or use pais.mean.")
-    names = [field.name for field in fields.columns]
-    stated: dict[str, Any] = dict(step) if isinstance(step, Mapping) else dict.fromkeys(names, step)
-    unknown = [name for name in stated if name not in names]
-    if unknown:
-        raise ArgumentError(f"step names {unknown[0]!r}, which is not among the columns. Pass names of columns.")
-    return {
-        name: None if stated.get(name) is None else validate.positive(f"step of {name!r}", stated[name])
-        for name in names
-    }
-
-
 def _grids(fields: Fields, steps: Mapping[str, float | None]) -> tuple[Grid, ...]:
     """A grid for each column, with fewer points if there are many columns and groups."""
     n_grids = len(fields.columns) * (1 if fields.groups is None else len(fields.groups))
@@ -514,52 +531,6 @@ def _grids(fields: Fields, steps: Mapping[str, float | None]) -> tuple[Grid, ...
         center, scale = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
         grids.append(Grid.over(field.start, center, scale, most_points=most_points, step=step))
     return tuple(grids)
-
-
-def _statistic(fields: Fields, plan: Plan, release: Any, found: Found, order: Any, inner: Axis | None) -> Statistic:
-    """Values, intervals and labels, with the levels in the order of the user."""
-    mechanism, max_rows = plan.mechanism, 1 if plan.unit is None else plan.unit.full_rows
-    assert isinstance(mechanism, GridQuantiles)
-    intervals = Intervals(
-        value=release.value,
-        mechanism=mechanism,
-        order=order,
-        max_rows=max_rows,
-        found=tuple(isinstance(field.column, Auto) for field in fields.columns),
-    )
-    estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
-    dates = np.array([field.is_date for field in fields.columns])
-    lost = intervals.lost
-    cautions = [
-        *found.cautions,
-        *lost_cautions(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields),
-        *_bound_cautions(np.any(np.isinf(intervals(0.95)), axis=0), fields),
-    ]
-    name = "median" if mechanism.levels == (0.5,) else "quantile"
-    rows = intervals.noisy_rows(len(fields.columns))
-    about = about_rows(name, plan.unit, rows, by_groups=bool(fields.by))
-    return Statistic(
-        name=name,
-        clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
-        about=about,
-        cautions=tuple(cautions),
-        notes=tuple(filter(None, [weights_note(name, plan.unit, rows)])),
-        certificate=replace(release.certificate, about=about),
-        estimates=estimates,
-        standard_errors=0.5 * (high - low),
-        bounds=intervals,
-        rows=combined(fields.groups, inner),
-        columns=None if len(fields.columns) == 1 else Axis.of(fields.labels),
-        is_date=np.tile(dates, (len(estimates), 1)),
-        noise="Quantiles were chosen at random from a grid, with probabilities that fall exponentially with the "
-        f"distance in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, "
-        "which hold with at least their probability. All rows were used.",
-        released=release.value,
-        plan=plan,
-        subject=only_label(fields),
-        level=None if inner is not None else mechanism.levels[0],
-        lost=lost,
-    )
 
 
 def _bound_cautions(is_open: NDArray[np.bool_], fields: Fields) -> list[Caution]:
@@ -608,7 +579,7 @@ class Intervals:
 
     def _within_bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of intervals of the quantiles of clipped rows."""
-        values = self.value.values
+        values, noise = self.value.values, self.mechanism.count_noise
         low, high = np.empty_like(values), np.empty_like(values)
         for place, edges, counts in zip(
             np.ndindex(values.shape[:2]), self.value.edges, self.value.noisy_counts, strict=True
@@ -616,7 +587,10 @@ class Intervals:
             grid = self.mechanism.grids[place[1]]
             below = np.append(0.0, np.cumsum(counts))
             for number, share in enumerate(self.mechanism.levels):
-                margin = self.max_rows * _margin(level, counts.size, share, self.mechanism)
+                # The noise of the difference stays below this at all edges, with probability (1 + level) / 2.
+                highest, final = _walks(counts.size, noise.scale / noise.step)
+                quantile = float(np.quantile(highest - share * final, 0.5 + 0.5 * level))
+                margin = self.max_rows * (quantile * noise.step)
                 offset = below - share * below[-1]
                 begins = edges[(offset <= -margin) & (edges % 2 == 0)]
                 ends = edges[(offset >= margin) & (edges % 2 == 1)]
@@ -642,13 +616,6 @@ class Intervals:
     def table(self, values: FloatArray) -> FloatArray:
         """Values of shape (groups, columns, levels) as rows for each group and level, in the order of the user."""
         return values[..., self.order].swapaxes(1, 2).reshape(-1, values.shape[1])
-
-
-def _margin(level: float, n_bins: int, share: float, mechanism: GridQuantiles) -> float:
-    """A number that the noise of the difference at all edges stays below with probability (1 + level) / 2."""
-    noise = mechanism.count_noise
-    highest, last = _walks(n_bins, noise.scale / noise.step)
-    return float(np.quantile(highest - share * last, 0.5 + 0.5 * level)) * noise.step
 
 
 @functools.lru_cache(maxsize=64)

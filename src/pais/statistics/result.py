@@ -14,17 +14,16 @@ from pais._base import validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting.certificate import Certificate
+from pais.data.cells import times_of_days
 from pais.data.checks import listed
 from pais.data.kinds import Boolean, Categories
-from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan
-from pais.privacy.guarantee import warn
 from pais.show.page import ReportHeader, today, write_report
-from pais.statistics.clipping import ClippedShare, percent
 from pais.statistics.page import StatisticResults
 from pais.statistics.table import Axis, Caution, aligned, combined, labelled, short, side_by_side, with_error
+from pais.statistics.uncertainty import ClippedShare, percent
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]
@@ -103,12 +102,6 @@ class Statistic(Carded):
     clipped: tuple[ClippedShare, ...] = ()
     cautions: tuple[Caution, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def warned(self) -> Statistic:
-        """Issue the cautions as warnings, and return the statistic."""
-        for caution in self.cautions:
-            warn(caution.text, caution.category)
-        return self
 
     @property
     def value(self) -> Any:

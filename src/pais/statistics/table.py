@@ -1,4 +1,4 @@
-"""What a statistic is about, in words. Stated and released values only."""
+"""The table of a statistic: the columns it reads, before and after they have bounds, and the labels of its result."""
 
 from __future__ import annotations
 
@@ -16,13 +16,239 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines.base import Engine
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Intervals, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.data.tables import is_series
-from pais.data.units import Unit, people_word
 from pais.errors import ArgumentError, DataError
 from pais.mechanisms.blocks import Levels, Truth
+
+By = str | Sequence[str] | Mapping[str, object] | None
+
+_BOUNDS = 'such as columns={"age": (18, 100)}, or "auto" for bounds that are found privately'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A column of a table.
+
+    Attributes
+    ----------
+    column : Column
+        What is public about it.
+    start : int
+        Place of its first coordinate.
+    is_listed, is_truth, is_date : bool
+        Whether it has a list of categories, ranges or periods; whether it is true or false; whether it has dates.
+    low, high, width : float
+        Its bounds in own units; false is 0 and true is 1, as are the shares of categories.
+    """
+
+    column: Column
+    start: int
+    name: str
+    labels: tuple[str, ...]
+    is_listed: bool
+    is_truth: bool
+    is_date: bool
+    low: float
+    high: float
+    width: float
+
+    @classmethod
+    def of(cls, column: Column, start: int) -> Field:
+        is_listed = isinstance(column, Categories)
+        low, high = (0.0, 1.0) if is_listed else column.decode(np.array([[-1.0], [1.0]])).ravel().tolist()
+        return cls(
+            column=column,
+            start=start,
+            name=column.name,
+            labels=column.labels,
+            is_listed=is_listed,
+            is_truth=isinstance(column, Boolean),
+            is_date=isinstance(column, Dates),
+            low=low,
+            high=high,
+            width=high - low,
+        )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the values are clipped to bounds."""
+        return not (self.is_listed or self.is_truth)
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value within the bounds."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The categories, or false and true."""
+        return self.column.values if isinstance(self.column, Categories) else (False, True)
+
+    def coordinates(self, values: FloatArray) -> tuple[float, ...]:
+        """Own units as the coordinates that cells with these values have."""
+        assert isinstance(self.column, (Auto, Bounds))
+        return tuple(self.column.scaled(values).tolist())
+
+    def levels(self) -> Levels:
+        """The block that counts the categories, or false and true."""
+        if self.is_truth:
+            return Truth(column=self.start, others=False)
+        return Levels(column=self.start, n_levels=len(self.values), others=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """The columns that a statistic summarises, and those that form groups.
+
+    Attributes
+    ----------
+    columns, by : tuple of Field
+        The summarised columns, and those whose categories form groups.
+    pooled : bool
+        Whether every column has the same number of cells, because missing values are filled in or refused.
+    """
+
+    columns: tuple[Field, ...] = ()
+    by: tuple[Field, ...] = ()
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, schema: Schema | None, columns: Sequence[str], by: Sequence[str], *, pooled: bool) -> Fields:
+        """Find the columns of a schema by their names. Raises if a column cannot form groups."""
+        if schema is None:
+            return cls()
+        starts = np.cumsum([0, *(len(column.labels) for column in schema.columns)]).tolist()
+        named = {column.name: Field.of(column, start) for column, start in zip(schema.columns, starts, strict=False)}
+        for name in by:
+            if name not in named or not (named[name].is_listed or named[name].is_truth):
+                raise ArgumentError(_no_groups(name, named.get(name)))
+        return cls(columns=tuple(named[name] for name in columns), by=tuple(named[name] for name in by), pooled=pooled)
+
+    @property
+    def groups(self) -> Axis | None:
+        """One label for each group; None if there are no groups."""
+        if not self.by:
+            return None
+        labels = list(itertools.product(*(field.values for field in self.by)))
+        return Axis(names=tuple(field.name for field in self.by), levels=tuple(zip(*labels, strict=True)))
+
+    @property
+    def bounded(self) -> list[Field]:
+        """The summarised columns whose values are clipped to bounds."""
+        return [field for field in self.columns if field.is_bounded]
+
+    @property
+    def levels(self) -> tuple[Levels, ...]:
+        """The blocks whose categories divide the rows into groups."""
+        return tuple(field.levels() for field in self.by)
+
+    @property
+    def subject(self) -> str:
+        """The label of the only summarised number; empty if there are several or none."""
+        return self.labels[0] if len(self.labels) == 1 else ""
+
+    @property
+    def labels(self) -> list[str]:
+        """One label for each summarised number, such as ``age`` and ``region=north``."""
+        return [label for field in self.columns for label in field.labels]
+
+    def require(self, what: str, *, dates: bool = True, categories: bool = True) -> None:
+        """Raise if there are no columns, or columns that the statistic cannot use."""
+        if not self.columns:
+            raise ArgumentError(f"the {what} needs at least one column. State it, {_BOUNDS}.")
+        for field in self.columns:
+            if isinstance(field.column, Scale):
+                raise ArgumentError(
+                    f"the {what} of column {field.name!r} needs bounds, and a number states a scale. State them, "
+                    f"{_BOUNDS}."
+                )
+            if (field.is_date and not dates) or (field.is_listed and not categories):
+                kind = "dates" if field.is_date else "categories"
+                raise ArgumentError(f"the {what} of {kind} is not defined. Leave out column {field.name!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """A table and the columns that the user states, before it is opened."""
+
+    rows: object
+    schema: Schema | None
+    columns: tuple[str, ...]
+    by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rows: object, columns: Any, by: By, unit: object) -> Selection:
+        """Combine what the user states. A single column needs no name. A selection is returned as it is."""
+        if isinstance(rows, cls):
+            return rows
+        if isinstance(rows, Engine) and columns is None:
+            columns = rows.schema
+        is_column = is_series(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
+        if is_column and columns is not None and not isinstance(columns, (Mapping, Schema)):
+            name = str(getattr(rows, "name", None) or "value")
+            schema = Schema.of({name: columns})
+            rows, columns = _as_table(rows, schema.columns[0]), schema
+        facts = {} if columns is None else {column.name: column for column in Schema.of(columns).columns}
+        names = (by,) if isinstance(by, str) else tuple(by or ())
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ArgumentError(
+                "by must name columns, each once. Pass a name, a list of names, or a mapping with their categories."
+            )
+        if isinstance(by, Mapping):
+            repeated = [name for name in names if name in facts]
+            if repeated:
+                raise ArgumentError(f"column {repeated[0]!r} is stated in columns and in by. State it once.")
+            facts |= {column.name: column for column in Schema.of(by).columns} if by else {}
+        summarised = tuple(name for name in facts if name not in names)
+        if not facts and not isinstance(rows, Engine):
+            facts = _any_column(rows, unit)
+        return cls(rows=rows, schema=Schema(tuple(facts.values())) if facts else None, columns=summarised, by=names)
+
+
+def _no_groups(name: str, field: Field | None) -> str:
+    """The error for a column that forms no groups, with a spelling that does."""
+    if field is not None and isinstance(field.column, Dates):
+        low, high = field.column.times(np.array([field.low, field.high])).astype("datetime64[D]")
+        return (
+            f"by={name!r} is stated with two dates, which form no groups. State periods, such as by={{{name!r}: "
+            f"pais.months('{low}', '{high}')}}, instead."
+        )
+    if field is not None:
+        return (
+            f"by={name!r} is stated as numbers, which form no groups. State ranges, such as by={{{name!r}: "
+            "pais.ranges(0, 20, 40, 60)}, instead."
+        )
+    return (
+        f"by={name!r} needs public categories. State them, such as by={{{name!r}: ['a', 'b']}}, or as a list or bool "
+        "in columns. For numbers, state pais.ranges(0, 20, 40); for dates, pais.months('2024-01-01', '2024-12-31')."
+    )
+
+
+def _as_table(cells: Any, column: Column) -> object:
+    """A single column of numbers, text or dates as a table. No cell of an array decides how the others are read."""
+    if hasattr(cells, "to_frame"):
+        return cells.to_frame(column.name)
+    is_mixed = isinstance(cells, np.ndarray) and cells.dtype.kind == "O"
+    table = attempt(lambda: pa.table({column.name: column.cells_of_objects(cells) if is_mixed else cells}))
+    if table is None:
+        raise DataError("the data cannot be read as one column. Pass a Series, or an array of numbers.")
+    return table
+
+
+def _any_column(rows: Any, unit: object) -> dict[str, Column]:
+    """One column of a table, as a category, so that its rows can be counted whatever they hold."""
+    others = [name for name in names_of(rows) if name != unit]
+    return {name: Categories(name=name, values=("-",)) for name in others[:1]}
+
+
+class Caution(NamedTuple):
+    """What a reader must know before using a result, and the category of the warning that says so. Released values."""
+
+    text: str
+    category: type[Warning]
 
 
 class Bin(NamedTuple):
@@ -125,252 +351,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of texts as lines, in columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-By = str | Sequence[str] | Mapping[str, object] | None
-
-_BOUNDS = 'such as columns={"age": (18, 100)}, or "auto" for bounds that are found privately'
-
-
-@dataclass(frozen=True, kw_only=True)
-class Field:
-    """A column of a table and the place of its first coordinate."""
-
-    column: Column
-    start: int
-
-    @property
-    def name(self) -> str:
-        return self.column.name
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the column has a list of categories, ranges or periods."""
-        return isinstance(self.column, Categories)
-
-    @property
-    def intervals(self) -> Intervals | None:
-        """The column, if its categories are ranges or periods."""
-        return self.column if isinstance(self.column, Intervals) else None
-
-    @property
-    def is_truth(self) -> bool:
-        return isinstance(self.column, Boolean)
-
-    @property
-    def is_date(self) -> bool:
-        return isinstance(self.column, Dates)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.column.labels
-
-    @property
-    def low(self) -> float:
-        """The lower bound in own units; false is 0."""
-        return 0.0 if self.is_truth else self.column.decode(np.array([[-1.0]])).item()
-
-    @property
-    def high(self) -> float:
-        return 1.0 if self.is_truth else self.column.decode(np.array([[1.0]])).item()
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The categories, or false and true."""
-        return self.column.values if isinstance(self.column, Categories) else (False, True)
-
-    def coordinates(self, values: FloatArray) -> tuple[float, ...]:
-        """Own units as the coordinates that cells with these values have."""
-        assert isinstance(self.column, (Auto, Bounds))
-        return tuple(self.column.scaled(values).tolist())
-
-    def levels(self, *, others: bool, factor: float = 1.0) -> Levels:
-        """The block that counts the categories, or false and true."""
-        if self.is_truth:
-            return Truth(column=self.start, others=others, factor=factor)
-        return Levels(column=self.start, n_levels=len(self.values), others=others, factor=factor)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fields:
-    """The columns that a statistic summarises, and those that form groups.
-
-    Attributes
-    ----------
-    columns, by : tuple of Field
-        The summarised columns, and those whose categories form groups.
-    pooled : bool
-        Whether every column has the same number of cells, because missing values are filled in or refused.
-    """
-
-    columns: tuple[Field, ...] = ()
-    by: tuple[Field, ...] = ()
-    pooled: bool = False
-
-    @classmethod
-    def of(cls, schema: Schema | None, columns: Sequence[str], by: Sequence[str], *, pooled: bool) -> Fields:
-        """Find the columns of a schema by their names. Raises if a column cannot form groups."""
-        if schema is None:
-            return cls()
-        starts = np.cumsum([0, *(len(column.labels) for column in schema.columns)]).tolist()
-        named = {
-            column.name: Field(column=column, start=start)
-            for column, start in zip(schema.columns, starts, strict=False)
-        }
-        for name in by:
-            if name not in named or not (named[name].is_listed or named[name].is_truth):
-                raise ArgumentError(_no_groups(name, named.get(name)))
-        return cls(columns=tuple(named[name] for name in columns), by=tuple(named[name] for name in by), pooled=pooled)
-
-    @property
-    def groups(self) -> Axis | None:
-        """One label for each group; None if there are no groups."""
-        if not self.by:
-            return None
-        labels = list(itertools.product(*(field.values for field in self.by)))
-        return Axis(names=tuple(field.name for field in self.by), levels=tuple(zip(*labels, strict=True)))
-
-    @property
-    def labels(self) -> list[str]:
-        """One label for each summarised number, such as ``age`` and ``region=north``."""
-        return [label for field in self.columns for label in field.labels]
-
-    def require(self, what: str, *, dates: bool = True, categories: bool = True) -> None:
-        """Raise if there are no columns, or columns that the statistic cannot use."""
-        if not self.columns:
-            raise ArgumentError(f"the {what} needs at least one column. State it, {_BOUNDS}.")
-        for field in self.columns:
-            if isinstance(field.column, Scale):
-                raise ArgumentError(
-                    f"the {what} of column {field.name!r} needs bounds, and a number states a scale. State them, "
-                    f"{_BOUNDS}."
-                )
-            if (field.is_date and not dates) or (field.is_listed and not categories):
-                kind = "dates" if field.is_date else "categories"
-                raise ArgumentError(f"the {what} of {kind} is not defined. Leave out column {field.name!r}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """A table and the columns that the user states, before it is opened."""
-
-    rows: object
-    schema: Schema | None
-    columns: tuple[str, ...]
-    by: tuple[str, ...]
-
-    @classmethod
-    def of(cls, rows: object, columns: Any, by: By, unit: object) -> Selection:
-        """Combine what the user states. A single column needs no name. A selection is returned as it is."""
-        if isinstance(rows, cls):
-            return rows
-        if isinstance(rows, Engine) and columns is None:
-            columns = rows.schema
-        elif _is_column(rows) and columns is not None and not isinstance(columns, (Mapping, Schema)):
-            name = str(getattr(rows, "name", None) or "value")
-            schema = Schema.of({name: columns})
-            rows, columns = _as_table(rows, schema.columns[0]), schema
-        facts = {} if columns is None else {column.name: column for column in Schema.of(columns).columns}
-        names = (by,) if isinstance(by, str) else tuple(by or ())
-        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise ArgumentError(
-                "by must name columns, each once. Pass a name, a list of names, or a mapping with their categories."
-            )
-        if isinstance(by, Mapping):
-            repeated = [name for name in names if name in facts]
-            if repeated:
-                raise ArgumentError(f"column {repeated[0]!r} is stated in columns and in by. State it once.")
-            facts |= {column.name: column for column in Schema.of(by).columns} if by else {}
-        summarised = tuple(name for name in facts if name not in names)
-        if not facts and not isinstance(rows, Engine):
-            facts = _any_column(rows, unit)
-        return cls(rows=rows, schema=Schema(tuple(facts.values())) if facts else None, columns=summarised, by=names)
-
-    def fields(self, schema: Schema | None, *, pooled: bool) -> Fields:
-        """The columns, with the bounds of a schema."""
-        return Fields.of(schema, self.columns, self.by, pooled=pooled)
-
-
-def _no_groups(name: str, field: Field | None) -> str:
-    """The error for a column that forms no groups, with a spelling that does."""
-    if field is not None and isinstance(field.column, Dates):
-        low, high = field.column.times(np.array([field.low, field.high])).astype("datetime64[D]")
-        return (
-            f"by={name!r} is stated with two dates, which form no groups. State periods, such as by={{{name!r}: "
-            f"pais.months('{low}', '{high}')}}, instead."
-        )
-    if field is not None:
-        return (
-            f"by={name!r} is stated as numbers, which form no groups. State ranges, such as by={{{name!r}: "
-            "pais.ranges(0, 20, 40, 60)}, instead."
-        )
-    return (
-        f"by={name!r} needs public categories. State them, such as by={{{name!r}: ['a', 'b']}}, or as a list or bool "
-        "in columns. For numbers, state pais.ranges(0, 20, 40); for dates, pais.months('2024-01-01', '2024-12-31')."
-    )
-
-
-def _is_column(rows: object) -> bool:
-    return is_series(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
-
-
-def _as_table(cells: Any, column: Column) -> object:
-    """A single column of numbers, text or dates as a table. No cell of an array decides how the others are read."""
-    if hasattr(cells, "to_frame"):
-        return cells.to_frame(column.name)
-    is_mixed = isinstance(cells, np.ndarray) and cells.dtype.kind == "O"
-    table = attempt(lambda: pa.table({column.name: column.cells_of_objects(cells) if is_mixed else cells}))
-    if table is None:
-        raise DataError("the data cannot be read as one column. Pass a Series, or an array of numbers.")
-    return table
-
-
-def _any_column(rows: Any, unit: object) -> dict[str, Column]:
-    """One column of a table, as a category, so that its rows can be counted whatever they hold."""
-    others = [name for name in names_of(rows) if name != unit]
-    return {name: Categories(name=name, values=("-",)) for name in others[:1]}
-
-
-class Caution(NamedTuple):
-    """What a reader must know before using a result, and the category of the warning that says so. Released values."""
-
-    text: str
-    category: type[Warning]
-
-
-def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: bool = False) -> str:
-    """What a statistic of rows is about. `noisy_rows` is a released number of rows, which is not shown with units.
-
-    With units it is the sum of weights, to which a person with missing cells adds less than one: see `weights_note`.
-    """
-    number = f"about {noisy_rows:,.0f} " if noisy_rows >= 0.5 else ""
-    if unit is None:
-        whole = {"count": "number of rows", "histogram": "number of rows by bin", "sum": "total over all rows"}
-        return whole.get(title) or f"{title} over {number}rows"
-    one, many = people_word(unit.column)
-    shared = f"a {one} in several groups counts in each by the share of rows there" if by_groups else ""
-    count = f"count is no number of {many}, as one with missing cells adds less than 1: count adds up these weights"
-    count = count if title == "description" else ""
-    if unit.full_rows == 1:
-        texts = [f"{title} over {many}; each {one} counts once, with all rows sharing one weight", shared, count]
-    else:
-        limit = f"a {one} with more than {unit.full_rows} rows counts as {unit.full_rows} rows"
-        texts = [f"{title} over the rows of {many}; {limit}", count]
-    return "; ".join(text for text in texts if text)
-
-
-def weights_note(title: str, unit: Unit | None, noisy_rows: float) -> str:
-    """Over how many people a statistic is, as far as it is known; nothing if a description or rows tell."""
-    if unit is None or unit.full_rows > 1 or title == "description" or noisy_rows < 0.5:
-        return ""
-    one, many = people_word(unit.column)
-    return f"the weights of the {many} add up to about {noisy_rows:,.0f}; a {one} with missing cells adds less than 1"
-
-
-def only_label(fields: Fields) -> str:
-    """The label of the only column, or nothing."""
-    return fields.labels[0] if len(fields.labels) == 1 else ""

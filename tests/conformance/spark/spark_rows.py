@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, CoresetRule, UniformRule
 from pais._base.randomness import BitSource, bit_source
-from pais.data.engines.base import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Fold, Sampling, WeightedRows
 from pais.data.engines.blocks import Block
 from pais.data.sources import source
 
@@ -36,7 +36,7 @@ def table(found: Floats | None = None) -> pa.Table:
 
 
 def kept(engine: Engine, bits: BitSource, rule: pais.Rule = RULE, ball: Ball = BALL) -> WeightedRows:
-    return engine.thin(Thinning(ball=ball, rule=rule), bits)
+    return engine.sample(Sampling(ball=ball, rule=rule), bits)
 
 
 def in_order(found: WeightedRows) -> Floats:
@@ -56,7 +56,7 @@ class Norms(Fold):
     """How many have a norm, which rows that are not finite have not."""
 
     def of(self, block: Block) -> NDArray[np.int64]:
-        return np.array([block.norms(Ball(radius=1.0)).size])
+        return np.array([np.count_nonzero(block.finite())])
 
 
 def in_memory() -> Engine:

@@ -66,8 +66,8 @@ def test_candidates_give_a_sample_at_the_rates_of_the_rule(spark: Any, monkeypat
     halves = spark.range(n, numPartitions=5).selectExpr("if(id % 2 = 0, 1.0d, 3.0d) as x")
     rule = CoresetRule(sample_size=0.1 * n, n_rows=n, mean_square_norm=5.0, radius=RADIUS)
     ball = Ball(radius=RADIUS)
-    engine = source(halves).sifting(None)
-    assert engine.sift(Rows(), seeded=False).tolist() == [n]
+    engine = source(halves).collecting(None)
+    assert engine.fold_and_collect(Rows(), seeded=False).tolist() == [n]
     assert engine.fold_again(Rows(), seeded=False).tolist() == [n]
     samples: list[WeightedRows] = []
     assert stages_of_jobs(spark, lambda: samples.append(kept(engine, bit_source(None), rule, ball))) == []
@@ -86,8 +86,8 @@ def test_a_rule_that_may_keep_other_rows_than_the_candidates_reads_all_rows(
 ) -> None:
     n = 10_000
     monkeypatch.setattr("pais.data.engines.spark.MOST_NUMBERS", n // 4)
-    engine = source(spark.range(n, numPartitions=2).selectExpr("id * 1.0d as x")).sifting(None)
-    for action in (engine.sift, engine.fold_again):
+    engine = source(spark.range(n, numPartitions=2).selectExpr("id * 1.0d as x")).collecting(None)
+    for action in (engine.fold_and_collect, engine.fold_again):
         action(Rows(), seeded=False)
     samples: list[WeightedRows] = []
     rule, ball = UniformRule(rate=0.5), Ball(radius=2.0 * n)

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pais.data.engines.base import WeightedRows
-from pais.kmeans import sums as residual
-from pais.kmeans.sums import Grid, ResidualSample
+from pais.kmeans import rounds as residual
+from pais.kmeans.rounds import ResidualSample, RowGrid
 from pais.pipeline import WeightedSample
 from tests.integration.secrets.planted import Secrets, frame
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     """Secrets, to which every sample and every round of k-means adds its true sizes, distances and sums."""
     known = Secrets()
-    begin, assign, prepare = WeightedSample.__init__, Grid.assign, ResidualSample.__init__
+    begin, assign, prepare = WeightedSample.__init__, RowGrid.assign, ResidualSample.__init__
     total = residual._total
     unit: dict[str, float] = {}
 
@@ -34,7 +34,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
         known.samples.append(content.weights.size)
         begin(self, content, **rest)
 
-    def assigned(self: Grid, centers: Floats, rows: slice) -> Any:
+    def assigned(self: RowGrid, centers: Floats, rows: slice) -> Any:
         label, square = assign(self, centers, rows)
         known.add(counts=np.bincount(label))
         known.rounds += 1
@@ -54,7 +54,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
         return steps
 
     monkeypatch.setattr(WeightedSample, "__init__", drawn)
-    monkeypatch.setattr(Grid, "assign", assigned)
+    monkeypatch.setattr(RowGrid, "assign", assigned)
     monkeypatch.setattr(ResidualSample, "__init__", prepared)
     monkeypatch.setattr(residual, "_total", added)
     # Noisy counts in steps of 2**-10 would now and then equal one of the many true counts by chance.

@@ -23,8 +23,7 @@ import pais
 from pais import DPKMeans
 from pais.cli.app import app
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.mechanism import LloydSample
-from pais.kmeans.sums import Grid, ResidualSample
+from pais.kmeans.rounds import LloydSample, ResidualSample, RowGrid
 from pais.pipeline import WeightedSample
 
 Floats = NDArray[np.float64]
@@ -166,7 +165,7 @@ def reachable(root: object) -> Iterator[tuple[str, object]]:
 
 
 # What holds rows, weights or sums of them without noise.
-SECRET_KINDS = (pa.Table, pa.Array, pd.DataFrame, WeightedRows, WeightedSample, LloydSample, ResidualSample, Grid)
+SECRET_KINDS = (pa.Table, pa.Array, pd.DataFrame, WeightedRows, WeightedSample, LloydSample, ResidualSample, RowGrid)
 
 
 def leaks(root: object, secrets: Secrets) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais.kmeans.sums import Grid
+from pais.kmeans.rounds import RowGrid
 from pais.planning import norm_survey
 from tests.integration.secrets.planted import (
     DIGITS,
@@ -127,10 +127,10 @@ def test_errors_and_their_causes_show_no_value_of_a_row(
 def test_command_shows_only_the_type_of_an_internal_error(
     data: Path, monkeypatch: pytest.MonkeyPatch, secrets: Secrets
 ) -> None:
-    def breaks(self: Grid, *arguments: object) -> Any:
+    def breaks(self: RowGrid, *arguments: object) -> Any:
         raise RuntimeError(f"row {NEAR!r} of {WORD}")
 
-    monkeypatch.setattr(Grid, "assign", breaks)
+    monkeypatch.setattr(RowGrid, "assign", breaks)
     done = command("kmeans", data, "--columns", ",".join(NAMES), "--n-clusters", 3, "--epsilon", 1, "--out", "out")
     assert done.exit_code == 1
     assert "RuntimeError" in done.stderr
@@ -204,7 +204,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     data = (ROWS, tmp_path / "rows.parquet")
     tables = (frame()[list(NAMES)], pa.table(dict(zip(NAMES, ROWS.T, strict=True))))
     with monkeypatch.context() as change:
-        change.setattr("pais.data.engines.base.Thinning.keep", runs_out)
+        change.setattr("pais.data.engines.base.Sampling.keep", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: pais.sample(rows, ball=ball, rule=every))
             assert_no_size(
@@ -221,7 +221,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
             assert_no_size(lambda rows=rows: fitted(rows))
     with monkeypatch.context() as change:
-        change.setattr(Grid, "assign", runs_out)
+        change.setattr(RowGrid, "assign", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: fitted(rows, **STATED))
     with monkeypatch.context() as change:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.sums import Grid, ResidualSample
+from pais.kmeans.rounds import ResidualSample, RowGrid
 from pais.show.page import report_html
 from tests.integration.secrets.planted import (
     FAR,
@@ -72,7 +72,7 @@ def test_object_search_finds_planted_values() -> None:
         np.array(["x", WORD], dtype=object),
         b"head" + struct.pack("<d", NEAR[2]),
         WeightedRows(rows=ROWS, weights=np.ones(N_ROWS)),
-        Holder(Grid(np.zeros((1, 2)), 1.0, 8)),
+        Holder(RowGrid(np.zeros((1, 2)), 1.0, 8)),
         ResidualSample(
             WeightedRows(rows=np.zeros((1, 2)), weights=np.ones(1)), (round_of("l2"),), n_rows=1.0, largest_weight=1.0
         ),

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from pais.data import ids as hashing
-from pais.data.ids import HashIndex
+from pais.data import units as hashing
+from pais.data.units import HashIndex
 
 Words = NDArray[np.uint64]
 

@@ -1,17 +1,13 @@
-"""Sources of random bits: where they come from, that none is used twice, and that they are paid for once."""
+"""Sources of random bits: where they come from, and that none is used twice."""
 
 from __future__ import annotations
 
 import os
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from pais._base.randomness import KeyedBits, PaidBits, SecureBits, StreamBits, bit_source
-from pais.errors import BudgetError
+from pais._base.randomness import KeyedBits, StreamBits, bit_source
 
 
 def test_private_bits_are_those_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,40 +34,3 @@ def test_the_turns_of_a_keyed_draw_differ() -> None:
     assert not np.any(first == second)
     # The first bits agree with the next ones by chance alone.
     assert np.mean(bits.first(identity) == (first >> np.uint64(45)).astype(np.uint8)) < 0.1
-
-
-def test_bits_are_paid_for_once_by_several_threads() -> None:
-    payments = []
-    meeting = threading.Barrier(4)
-
-    def pay() -> None:
-        # Long enough for the other threads to come here, unless they wait.
-        time.sleep(0.05)
-        payments.append(1)
-
-    bits = PaidBits(SecureBits(), pay)
-
-    def draw(_: int) -> bytes:
-        meeting.wait()
-        return bits.raw(4)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(len(drawn) == 4 for drawn in pool.map(draw, range(4)))
-    assert len(payments) == 1
-
-
-def test_no_bit_is_drawn_if_the_payment_is_refused() -> None:
-    drawn = []
-
-    class Counted(SecureBits):
-        def raw(self, n_bytes: int) -> bytes:
-            drawn.append(n_bytes)
-            return super().raw(n_bytes)
-
-    def refuse() -> None:
-        raise BudgetError("too little is left.", cost=1.0)
-
-    bits = PaidBits(Counted(), refuse)
-    with pytest.raises(BudgetError):
-        bits.raw(4)
-    assert drawn == []

@@ -66,13 +66,13 @@ def test_the_whole_price_is_on_disk_before_the_survey_draws_noise(
 
 def test_a_budget_spent_meanwhile_stops_the_survey(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    opened = pais.pipeline.opened
+    opened = pais.planning.settings.opened
 
     def meanwhile(*arguments: Any) -> Any:
         ledger.spend(what="another's", epsilon=0.5)
         return opened(*arguments)
 
-    monkeypatch.setattr("pais.pipeline.opened", meanwhile)
+    monkeypatch.setattr("pais.planning.settings.opened", meanwhile)
     monkeypatch.setattr(SecureBits, "raw", lambda *_: pytest.fail("noise was drawn"))
     with pytest.raises(pais.BudgetError):
         pais.fit(rows(), settings(), ledger=ledger)

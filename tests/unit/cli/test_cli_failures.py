@@ -117,6 +117,22 @@ def test_a_bad_argument_exits_with_2(more: tuple[object, ...], data: Path, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+def test_a_file_name_that_is_too_long_is_refused(data: Path, tmp_path: Path) -> None:
+    assert kmeans(data, tmp_path / "out").exit_code == 0
+    certificate, long = tmp_path / "out" / "certificate.json", tmp_path / ("a" * 300 + ".csv")
+    for arguments in (
+        ("explain", long),
+        ("explain", certificate, "--values", long),
+        ("explain", certificate, "--values", long / "centers.csv"),
+        ("example", long),
+        ("label", data, "--model", long, "--to", tmp_path / "labels.parquet"),
+    ):
+        result = pais(*arguments)
+        assert result.exit_code == 2, result.stderr
+        assert f"{long}" in result.stderr
+    assert "Check FILE" in pais("example", long).stderr
+
+
 def test_a_target_or_budget_out_of_reach_exits_with_3(data: Path, surveyed: Path, tmp_path: Path) -> None:
     result = kmeans(data, tmp_path / "out", "--survey", surveyed, "--epsilon", 0.05)
     assert result.exit_code == 3, result.output

@@ -50,6 +50,14 @@ def test_centers_name_the_command_that_checks_them(outputs: dict[str, Path]) -> 
     assert "--values centers.csv" in pais("explain", outputs["centers.csv"]).stdout
 
 
+def test_a_statistic_is_explained_if_no_certificate_can_have_its_name(tmp_path: Path) -> None:
+    table = tmp_path / ("a" * 250 + ".csv")
+    table.write_text("value,standard_error,low,high\n1,1,0,2\n")
+    result = pais("explain", table)
+    assert result.exit_code == 0, result.stderr
+    assert "This is a released statistic" in result.stdout
+
+
 def test_other_files_are_refused(data: Path, tmp_path: Path) -> None:
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
     page.write_text("<!DOCTYPE html><title>Other</title>")

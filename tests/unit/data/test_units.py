@@ -17,9 +17,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from pais import ArgumentError, Ball, DataError, Facts, MismatchError, NormDistribution, UniformRule, sample
 from pais._base.randomness import StreamBits
-from pais.data.ids import ids_of_objects, normalised
 from pais.data.sources import source
-from pais.data.units import Unit, UnitHash, people_word, seeded_identity
+from pais.data.units import Unit, UnitHash, ids_of_objects, normalised, people_word, seeded_identity
 
 KEY = bytes(range(32))
 
@@ -309,7 +308,7 @@ def test_ids_of_a_csv_file_are_those_of_a_parquet_file(tmp_path: Path) -> None:
     identities = []
     for name in ("people.csv", "people.parquet"):
         engine: Any = source(tmp_path / name, columns=["x"], unit="who")
-        (block, _), *_ = [pair for part in engine._parts() for pair in engine._blocks(part)]
+        block, *_ = engine._over_blocks(lambda block, _: block)
         assert block.n_rows == 4
         identities.append(seeded_identity(block.units))
     np.testing.assert_array_equal(*identities)
@@ -319,14 +318,14 @@ def test_words_for_missing_ids_do_not_depend_on_carried_columns(tmp_path: Path) 
     (tmp_path / "people.csv").write_text("x,who,name\n1,anna,A\n2,NA,B\n3,,C\n4,anna,D\n5, null ,E\n")
     for carry in ((), ("name",), ("who", "name")):
         engine: Any = source(tmp_path / "people.csv", columns=["x"], unit="who", carry=carry)
-        ((block, _),) = [pair for part in engine._parts() for pair in engine._blocks(part)]
+        (block,) = engine._over_blocks(lambda block, _: block)
         assert block.units.to_pylist() == ["anna", "anna"]
 
 
 def test_ids_of_a_csv_file_that_cannot_be_decoded_are_missing(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_bytes(b"x,who\n1,\xff\xfe\n2,ok\n3,M\xfcller\n")
     engine: Any = source(tmp_path / "people.csv", columns=["x"], unit="who")
-    ((block, _),) = [pair for part in engine._parts() for pair in engine._blocks(part)]
+    (block,) = engine._over_blocks(lambda block, _: block)
     assert block.units.to_pylist() == ["ok"]
 
 

@@ -16,7 +16,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import check_estimators_pickle, estimator_checks_generator
 
 from pais import DPKMeans, KMeansSettings
 from pais.privacy.amplification import largest_shift
@@ -37,56 +36,7 @@ def _in_public_units(X: Any) -> Any:
     return X / 8.0
 
 
-# Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
-EXPECTED_FAILURES = {
-    "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
-    "check_estimators_empty_data_messages": "an error would tell an empty table from a table with one row",
-}
-
-
-def checks() -> list[Any]:
-    """Every check of scikit-learn with and without delta; those that its own environment switches off are skipped."""
-    models = [DPKMeans(), DPKMeans(mechanism="laplace", delta=0.0)]
-    return [
-        pytest.param(
-            model,
-            check,
-            id=f"{model.mechanism}-{getattr(check, 'func', check).__name__}-{number}",
-            # scikit-learn warns where it skips a check (array API input without SCIPY_ARRAY_API); nothing else passes.
-            marks=[
-                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-                *(
-                    pytest.mark.xfail(reason=reason, strict=True)
-                    for name, reason in EXPECTED_FAILURES.items()
-                    if getattr(check, "func", check).__name__ == name
-                ),
-            ],
-        )
-        for model in models
-        for number, (model, check) in enumerate(estimator_checks_generator(model))
-    ]
-
-
 # -- the contract -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("model", "check"), checks())
-def test_scikit_learn_accepts_the_estimator(model: DPKMeans, check: Callable[[DPKMeans], None]) -> None:
-    check(model)
-
-
-class FiniteRowsOnly(DPKMeans):
-    """The estimator as scikit-learn's checks see it without the tag that makes them predict rows with NaN."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
-
-@pytest.mark.parametrize("readonly", [False, True])
-def test_scikit_learn_accepts_the_pickled_estimator_on_finite_rows(readonly: bool) -> None:
-    check_estimators_pickle("FiniteRowsOnly", FiniteRowsOnly(), readonly_memmap=readonly)
 
 
 def test_a_clone_has_the_same_parameters_and_no_fitted_state() -> None:

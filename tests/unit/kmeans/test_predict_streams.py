@@ -14,7 +14,7 @@ import pytest
 
 import pais
 from pais.data.engines import files
-from pais.data.labels import CenterModel
+from pais.kmeans.labels import CenterModel
 
 
 def table(n: int = 5000) -> pd.DataFrame:

@@ -11,8 +11,7 @@ import pytest
 import pais
 from pais._base.randomness import bit_source
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.mechanism import LloydSample, Round, Summary
-from pais.kmeans.sums import SecondMoment
+from pais.kmeans.rounds import LloydSample, Round, SecondMoment, Summary
 from pais.mechanisms.base import Extent
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 
@@ -119,7 +118,7 @@ def test_rounds_with_negligible_noise_are_weighted_counts_and_sums() -> None:
 def second_moment(
     rows: np.ndarray, weights: np.ndarray, scale: float, largest_weight: float, radius: float = RADIUS_SMALL
 ) -> np.ndarray:
-    moment = SecondMoment(noise=GaussianNoise(scale=scale), radius=radius, flat=0.3)
+    moment = SecondMoment(noise=GaussianNoise(scale=scale), radius=radius, flat_share=0.3)
     return moment.measure(WeightedRows(rows=rows, weights=weights), largest_weight, bit_source(5))
 
 
@@ -142,7 +141,7 @@ def test_a_second_moment_with_negligible_noise_is_that_of_the_clipped_weighted_r
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 4e4, 1e9])
 def test_the_noise_of_the_moment_is_short_enough_for_doubles_and_rows_keep_their_places(scale: float) -> None:
     """Noise of 50 bits would have to be computed in higher precision, entry by entry: half a minute for 200 columns."""
-    moment = SecondMoment(noise=GaussianNoise(scale=scale), radius=1.0, flat=0.3)
+    moment = SecondMoment(noise=GaussianNoise(scale=scale), radius=1.0, flat_share=0.3)
     step = moment.step(2.0)
     assert scale / step**2 <= 2.0**38 * (1.0 + 1e-9)
     # What truncation loses of a row of norm 1 is far below the noise of the mean of a million rows.
@@ -152,7 +151,7 @@ def test_the_noise_of_the_moment_is_short_enough_for_doubles_and_rows_keep_their
 def test_the_mean_and_the_scatter_follow_from_the_moment() -> None:
     rows, weights = weighted_rows()
     rows = rows * 0.1 + 0.3
-    moment = SecondMoment(noise=GaussianNoise(scale=1e-9), radius=RADIUS_SMALL, flat=0.3)
+    moment = SecondMoment(noise=GaussianNoise(scale=1e-9), radius=RADIUS_SMALL, flat_share=0.3)
     released = moment.measure(WeightedRows(rows=rows, weights=weights), 31.0, bit_source(5))
     mean, scatter = moment.mean_and_scatter(released, float(weights.sum()))
     expected = np.average(rows, axis=0, weights=weights)
@@ -172,7 +171,9 @@ def test_a_record_adds_no_more_to_the_second_moment_than_its_price(largest_weigh
     weights[:25] = largest_weight
     base = second_moment(rows[100:], weights[100:], 5.0, largest_weight, radius)
     step = max(radius * np.sqrt(largest_weight) / 2.0**18, np.sqrt(5.0 / 2.0**38)) ** 2
-    laws = {flat: SecondMoment(noise=GaussianNoise(scale=5.0), radius=radius, flat=flat) for flat in (0.0, 0.3, 1.0)}
+    laws = {
+        flat: SecondMoment(noise=GaussianNoise(scale=5.0), radius=radius, flat_share=flat) for flat in (0.0, 0.3, 1.0)
+    }
     used = []
     for trial in range(60):
         kept = np.append(np.arange(100, 400), trial)
@@ -208,7 +209,7 @@ def test_the_price_of_the_moment_bounds_the_squared_contribution_at_every_norm(f
 
 def test_the_noise_of_the_second_moment_is_round_in_the_frobenius_norm() -> None:
     d = 40
-    moment = SecondMoment(noise=GaussianNoise(scale=5.0), radius=RADIUS_SMALL, flat=0.3)
+    moment = SecondMoment(noise=GaussianNoise(scale=5.0), radius=RADIUS_SMALL, flat_share=0.3)
     content = WeightedRows(rows=np.zeros((1, d)), weights=np.ones(1))
     drawn = np.array([moment.measure(content, 1.0, bit_source(seed)) for seed in range(50)])
     drawn[:, d, d] -= (0.5 * RADIUS_SMALL) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pais.kmeans.view import NUMBER, View
+from pais.kmeans.view import NUMBER, Sizes, View
 
 
 def view(values: object, **changes: object) -> View:
@@ -19,5 +19,6 @@ def view(values: object, **changes: object) -> View:
         "features": (True,) * d,
         "centers": (True,) * k,
         "doubts": ("",) * k,
+        "sizes": Sizes(counts=np.arange(k, 0.0, -1.0), errors=np.ones(k)),
     }
     return View(**{**stated, **changes})  # type: ignore[arg-type]

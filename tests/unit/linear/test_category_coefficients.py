@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from pais import DPLinearRegression, DPLogisticRegression
 from pais.linear import coefficients
-from pais.logistic.rounds import Scaling
+from pais.logistic.descent import Scaling
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pais.PrivacyWarning"),

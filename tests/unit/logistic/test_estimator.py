@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import pais
 from pais import DPLogisticRegression
-
-# Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
-EXPECTED_FAILURES = {
-    "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
-}
 
 N_ROWS = 20_000
 
@@ -60,36 +51,6 @@ def fitted(X: Any = None, y: Any = None, **changes: Any) -> DPLogisticRegression
         **changes,
     }
     return DPLogisticRegression(**settings).fit(table() if X is None else X, y)
-
-
-def checks() -> list[Any]:
-    return [
-        pytest.param(
-            model,
-            check,
-            id=f"{getattr(check, 'func', check).__name__}-{number}",
-            marks=[
-                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-                # The tables of the checks are small, and their classes are those of y.
-                pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
-                pytest.mark.filterwarnings("ignore::pais.QualityWarning"),
-                pytest.mark.filterwarnings("ignore:the classes are:pais.PrivacyWarning"),
-                *(
-                    pytest.mark.xfail(reason=reason, strict=True)
-                    for name, reason in EXPECTED_FAILURES.items()
-                    if getattr(check, "func", check).__name__ == name
-                ),
-            ],
-        )
-        for number, (model, check) in enumerate(estimator_checks_generator(DPLogisticRegression()))
-    ]
-
-
-@pytest.mark.parametrize(("model", "check"), checks())
-def test_scikit_learn_accepts_the_estimator(
-    model: DPLogisticRegression, check: Callable[[DPLogisticRegression], None]
-) -> None:
-    check(model)
 
 
 # -- coefficients ---------------------------------------------------------------------------------------------------
@@ -186,7 +147,7 @@ def test_intervals_cover_the_coefficients_of_the_table(make: Any, epsilon: float
     for seed in range(8):
         model = fitted(rows, columns=columns, target="y", epsilon=epsilon, random_state=seed)
         error = np.abs(model.coef_[0] - truth)
-        hidden = model.fit_.logits.hidden[0]  # type: ignore[attr-defined]
+        hidden = model.fit_.coefficients.hidden[0]  # type: ignore[attr-defined]
         assert hidden.sum() <= 1
         covered.append(hidden | (error <= 2.0 * model.coef_standard_errors_[0]))
         ratios.append(error / model.coef_standard_errors_[0])
@@ -213,7 +174,7 @@ def test_columns_without_an_effect_are_rarely_called_clear(n_rows: int, epsilon:
 @pytest.mark.filterwarnings("ignore::pais.QualityWarning")
 def test_coefficients_hidden_by_noise_have_no_interval() -> None:
     model = fitted(table().slice(0, 400), epsilon=0.5)
-    hidden = model.fit_.logits.hidden  # type: ignore[attr-defined]
+    hidden = model.fit_.coefficients.hidden  # type: ignore[attr-defined]
     frame = model.coefficients_frame()
     assert frame["hidden_by_noise"].tolist() == [*hidden[0].tolist(), False]
     assert frame["low"].isna().tolist() == frame["hidden_by_noise"].tolist()
@@ -418,16 +379,6 @@ def test_people_with_several_rows_are_protected_as_a_whole() -> None:
     model = fitted(unit="id", max_rows_per_unit=2)
     assert model.certificate_.neighbours == "one id added or removed"
     assert model.score(table()) > 0.65
-
-
-def test_a_copy_a_pickle_and_a_ledger() -> None:
-    ledger = pais.Ledger(epsilon=1.5, delta=1e-5)
-    model = fitted(ledger=ledger)
-    assert ledger.spent.epsilon == pytest.approx(1.0)
-    with pytest.raises(pais.BudgetError):
-        clone(model).fit(table())
-    copy = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(copy.predict_proba(table()), model.predict_proba(table()))
 
 
 def test_a_plan_file_gives_the_mechanism_back() -> None:

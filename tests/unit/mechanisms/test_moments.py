@@ -19,9 +19,9 @@ from pais import Ball, GaussianNoise, GaussianProfile, MismatchError, MomentSum,
 from pais._base.randomness import bit_source
 from pais.data.engines.base import AllRows, WeightedRows
 from pais.mechanisms.moments import MARGIN, _Moments, moment_step
+from pais.pca.planning import PCASettings
 from pais.pipeline import sample_for
 from pais.planning.plan import AT_COST
-from pais.planning.settings import MomentSettings
 
 EVERY = UniformRule(rate=1.0)
 
@@ -146,7 +146,7 @@ def test_rows_that_are_not_finite_add_nothing() -> None:
 
 
 def test_sampled_moment_is_unbiased() -> None:
-    settings_ = MomentSettings(epsilon=1.0, sample_size=800.0, quantile=0.95)
+    settings_ = PCASettings(epsilon=1.0, sample_size=800.0, quantile=0.95)
     ratios = []
     for seed in range(20):
         fit = pais.pipeline.fit(table(), settings_, random_state=seed)
@@ -174,6 +174,6 @@ def test_another_rule_than_the_planned_one_is_refused() -> None:
 
 
 def test_a_plan_of_second_moments_is_rebuilt_from_its_file(tmp_path: Path) -> None:
-    fit = pais.pipeline.fit(table(), MomentSettings(epsilon=1.0), random_state=1)
+    fit = pais.pipeline.fit(table(), PCASettings(epsilon=1.0), random_state=1)
     fit.plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json") == fit.plan

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +12,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import pais
-from pais import DPPCA, ArgumentError, BudgetError, Ledger, NormDistribution, PCASettings, Schema
+from pais import DPPCA, ArgumentError, Ledger, NormDistribution, PCASettings, Schema
 from pais._base.numerics import FloatArray
 from pais.errors import DataError, QualityWarning
 from tests.conformance.schema_rows import people
 from tests.unit.kmeans.estimator_cases import weak_epsilon
-from tests.unit.kmeans.test_estimator import EXPECTED_FAILURES
 
 NAMES = ["a", "b", "c", "d", "e"]
 RNG = np.random.default_rng(0)
@@ -44,30 +38,6 @@ def fitted(X: Any = ROWS, **changes: Any) -> DPPCA:
 
 def table() -> pa.Table:
     return pa.table({name: ROWS[:, index] for index, name in enumerate(NAMES)})
-
-
-def checks() -> list[Any]:
-    return [
-        pytest.param(
-            model,
-            check,
-            id=f"{getattr(check, 'func', check).__name__}-{number}",
-            marks=[
-                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-                *(
-                    pytest.mark.xfail(reason=reason, strict=True)
-                    for name, reason in EXPECTED_FAILURES.items()
-                    if getattr(check, "func", check).__name__ == name
-                ),
-            ],
-        )
-        for number, (model, check) in enumerate(estimator_checks_generator(DPPCA()))
-    ]
-
-
-@pytest.mark.parametrize(("model", "check"), checks())
-def test_scikit_learn_accepts_the_estimator(model: DPPCA, check: Callable[[DPPCA], None]) -> None:
-    check(model)
 
 
 # -- the result ---------------------------------------------------------------------------------------------------
@@ -321,20 +291,6 @@ def test_transform_takes_the_kinds_of_table_that_fit_takes(tmp_path: Path) -> No
 def test_rows_that_have_no_coordinates_are_refused(bad: Any) -> None:
     with pytest.raises(ArgumentError, match="X"):
         fitted().inverse_transform(bad)
-
-
-def test_a_clone_a_copy_and_a_pickle() -> None:
-    model = fitted(whiten=True)
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), clone(model).fit(ROWS)):
-        np.testing.assert_array_equal(other.transform(ROWS[:5]), model.transform(ROWS[:5]))
-
-
-def test_a_ledger_is_charged_once_and_refuses_what_is_left() -> None:
-    ledger = Ledger(epsilon=1.5, delta=1e-5)
-    fitted(ledger=ledger)
-    assert ledger.spent.epsilon == 1.0
-    with pytest.raises(BudgetError):
-        fitted(ledger=ledger)
 
 
 # -- units and columns --------------------------------------------------------------------------------------------

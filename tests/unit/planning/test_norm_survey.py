@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import ArgumentError, DataError
+import pais
+from pais import ArgumentError, Ball, DataError
+from pais._base.octaves import WIDEST
+from pais._base.randomness import SecureBits
+from pais.accounting.ledger import accounts
 from pais.data.sources import source
 from pais.planning.facts import Survey
-from pais.planning.norm_survey import survey
+from pais.planning.norm_survey import survey, survey_stages
+from pais.planning.survey import Stages, SurveyNoise
 from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]
@@ -146,24 +152,6 @@ def test_the_radius_is_an_edge_of_a_public_bin() -> None:
 # ---------------------------------------------------------------- what it refuses
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_survey_refuses_an_epsilon_that_is_not_positive(epsilon: float) -> None:
-    with pytest.raises(ArgumentError, match="epsilon"):
-        survey(cloud(10), epsilon=epsilon)
-
-
-@pytest.mark.parametrize("quantile", [0.0, 1.0, -0.1, 1.5, math.nan])
-def test_a_quantile_outside_zero_and_one_is_refused(quantile: float) -> None:
-    with pytest.raises(ArgumentError, match="quantile"):
-        survey(cloud(10), epsilon=1.0, quantile=quantile)
-
-
-@pytest.mark.parametrize("order", [0.5, 0.0, math.nan])
-def test_an_order_below_one_is_refused(order: float) -> None:
-    with pytest.raises(ArgumentError, match="order"):
-        survey(cloud(10), epsilon=1.0, order=order)
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("center", [None, (0.0,) * 5])
 def test_a_row_with_a_bad_value_is_not_counted(bad: float, center: tuple[float, ...] | None) -> None:
@@ -186,23 +174,61 @@ def test_an_empty_table_is_surveyed() -> None:
         assert not survey(rows, epsilon=1.0, random_state=1).above_noise
 
 
-@pytest.mark.parametrize(
-    ("rows", "text"),
-    [
-        (np.empty((3, 0)), "no columns"),
-        (np.ones(3), "two-dimensional"),
-        (np.array([["a"]] * 3), "are not numeric"),
-        (np.array([["2020-01-01"]], dtype="datetime64[D]"), "real numbers"),
-        (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
-    ],
-)
-def test_rows_that_are_not_numbers_are_refused(rows: Floats, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        survey(rows, epsilon=1.0)
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    *(({"epsilon": epsilon}, ArgumentError, "epsilon") for epsilon in (0.0, -1.0, math.nan, math.inf, True, "1")),
+    *(({"quantile": quantile}, ArgumentError, "quantile") for quantile in (0.0, 1.0, -0.1, 1.5, math.nan)),
+    *(({"order": order}, ArgumentError, "order") for order in (0.5, 0.0, math.nan)),
+    ({"center": (0.0, 0.0)}, DataError, "center"),
+    ({"center": (math.nan,) * 5}, ArgumentError, "center"),
+    ({"rows": np.empty((3, 0))}, DataError, "no columns"),
+    ({"rows": np.ones(3)}, DataError, "two-dimensional"),
+    ({"rows": np.array([["a"]] * 3)}, DataError, "are not numeric"),
+    ({"rows": np.array([["2020-01-01"]], dtype="datetime64[D]")}, DataError, "real numbers"),
+    ({"rows": np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2))}, DataError, "mask"),
+]
 
 
-def test_a_center_of_another_width_is_refused() -> None:
-    with pytest.raises(DataError, match="center"):
-        survey(cloud(10), epsilon=1.0, center=(0.0, 0.0))
-    with pytest.raises(ArgumentError, match="center"):
-        survey(cloud(10), epsilon=1.0, center=(math.nan,) * 5)
+@pytest.mark.parametrize(("stated", "error", "text"), REFUSED)
+def test_refusals_cost_nothing(stated: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pais.Ledger(epsilon=5.0) as ledger, pytest.raises(error, match=text):
+        survey(**{"rows": cloud(10), "epsilon": 1.0, **stated})
+    assert ledger.entries == ()
+
+
+# ---------------------------------------------------------------- when it is charged
+
+
+class Counted(SecureBits):
+    """Bits that note how often they are drawn."""
+
+    drawn = 0
+
+    def raw(self, n_bytes: int) -> bytes:
+        self.drawn += 1
+        return super().raw(n_bytes)
+
+
+def stages() -> Stages:
+    return survey_stages(source(cloud(100)), SurveyNoise(epsilon=1.0), Ball(radius=WIDEST), None)
+
+
+def test_no_bit_is_drawn_if_the_charge_is_refused() -> None:
+    bits = Counted()
+    with pytest.raises(pais.BudgetError):
+        stages().run(source(cloud(100)), accounts(pais.Ledger(epsilon=0.5)), bits)
+    assert bits.drawn == 0
+    stages().run(source(cloud(100)), accounts(pais.Ledger(epsilon=1.0)), bits)
+    assert bits.drawn > 0
+
+
+def test_a_failure_in_the_first_pass_is_not_charged_and_a_later_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for function, entries in (("_first_pass", 0), ("_noisy_mean", 1)):
+        ledger = pais.Ledger(epsilon=1.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pais.planning.norm_survey.{function}", failing)
+            with pytest.raises(KeyboardInterrupt):
+                survey(cloud(5000), epsilon=1.0, ledger=ledger)
+        assert len(ledger.entries) == entries

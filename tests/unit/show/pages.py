@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,9 +13,10 @@ from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.linear.page import RegressionResults, Step
 from pais.pca.page import ComponentResults
+from pais.pca.planning import PCASettings
 from pais.pipeline import fit
 from pais.planning.fit import Fit
-from pais.planning.settings import MomentSettings
+from pais.show.page import ReportHeader, report_html, templates
 from pais.show.results import Results
 from pais.statistics.page import StatisticResults
 
@@ -82,14 +84,24 @@ def check(source: str) -> Balanced:
     return page
 
 
+def rendered(template: str, macro: str, *values: object) -> str:
+    """What a macro of a template writes."""
+    return str(getattr(templates().get_template(template).module, macro)(*values))
+
+
+@functools.cache
 def moment_fit() -> Fit:
     """A fit of four columns, whose value is replaced by results."""
     rows = np.random.default_rng(0).normal(size=(5_000, 4))
-    return fit(source(rows), MomentSettings(epsilon=1.0, delta=1e-6), random_state=None)
+    return fit(source(rows), PCASettings(epsilon=1.0, delta=1e-6), random_state=None)
 
 
 def with_results(results: Results) -> Fit:
     return replace(moment_fit(), value=results)
+
+
+def page_of(results: Results, header: ReportHeader | None = None) -> str:
+    return report_html(with_results(results), header=header)
 
 
 SCHEMA = Schema.of({"age": (18, 100), LONG: (0, 10_000), "premium": bool, "region": ["north", "south"], "visits": 10.0})

@@ -75,7 +75,7 @@ def test_a_warning_is_part_of_the_result_and_everything_that_shows_it(what: str,
     assert text in result.explain()
     assert text in repr(result._card())
     assert result.to_frame().attrs["cautions"] == issued
-    page = result.write_report(tmp_path / "page.html").read_text(encoding="utf-8").replace("&#x27;", "'")
+    page = result.write_report(tmp_path / "page.html").read_text(encoding="utf-8").replace("&#39;", "'")
     assert all(one[1:].replace("'", "").split(". ")[0] in page.replace("'", "") for one in issued)
     headline = re.search(r'<p class="answer">(.*?)</p>', page)
     assert headline is not None

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pais
-from pais.errors import ArgumentError, SurveyWarning
+from pais.errors import SurveyWarning
 from tests.unit.cli.test_cli_units import done
 
 REGIONS = ["north", "south", "east", "west", "centre"]
@@ -161,35 +161,6 @@ def test_few_people_make_a_warning_and_a_wide_interval() -> None:
     low, high = result.interval()
     assert low <= 20 <= high
     assert high > 500
-
-
-def test_a_heavy_tail_makes_a_warning() -> None:
-    rows = np.minimum(np.random.default_rng(0).zipf(2.2, 20_000), 100_000)
-    table = pd.DataFrame({"who": np.repeat(np.arange(20_000), rows)})
-    table["x"] = 1.0
-    with pytest.warns(SurveyWarning, match="a few people may hold much"):
-        pais.count(table, unit="who", epsilon=1.0, random_state=0)
-
-
-@pytest.mark.parametrize(
-    ("ask", "problem"),
-    [
-        (lambda: pais.count_people(TABLE), "needs the column that names people"),
-        (lambda: pais.count_people(pais.source(TABLE, columns={"age": (1, 9)})), "needs the column"),
-        (
-            lambda: pais.sum(TABLE, **INCOME, unit="customer_id", sampling="uniform", sample_size=100),
-            "use all people",
-        ),
-        (lambda: pais.count(TABLE, unit="customer_id", sampling=pais.UniformRule(rate=0.5)), "use all people"),
-        (lambda: pais.count(TABLE, max_rows_per_unit=3), "without a unit"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_refusals(ask: Any, problem: str) -> None:
-    ledger = pais.Ledger(epsilon=5.0)
-    with ledger, pytest.raises(ArgumentError, match=problem):
-        ask()
-    assert ledger.spent.epsilon == 0.0
 
 
 def test_an_open_source_and_a_saved_plan_give_the_same_totals(tmp_path: Path) -> None:

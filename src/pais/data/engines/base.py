@@ -1,36 +1,39 @@
-"""The two operations of an engine: `fold` sums the contributions of all rows, `thin` samples rows at random."""
+"""What engines do with rows: `fold` sums the contributions of all rows, and `sample` keeps rows at random.
+
+A sum over units adds up the rows of each unit first, before a bound applies to what the unit adds: see `PeopleFold`.
+"""
 
 from __future__ import annotations
 
+import copy
 import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RandomState, RowBits, bernoulli
 from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
 from pais.data.columns import Columns
-from pais.data.engines.blocks import Block, Index, Screen, empty_block
+from pais.data.engines.blocks import Block, Index, Numbers, Screen, empty_block
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
 
-if TYPE_CHECKING:
-    from pais.data.engines.people import PeopleFold
-
-#: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
-READ_ALL_FROM = 0.3
+# If at least this share of the rows may be kept, judging by their bits, measuring all rows is faster than gathering
+# these. Chosen by eye.
+_READ_ALL_FROM = 0.3
 
 #: Decorator: turn off all warnings about the arithmetic on rows, in the thread that calls the function.
 quiet = np.errstate(all="ignore")
@@ -67,16 +70,17 @@ class RunningSum:
 
     def __init__(self, fold: Fold) -> None:
         self._fold, self._lock = fold, threading.Lock()
-        self._parts: list[NDArray[Any]] = []
+        self._total: NDArray[Any] | None = None
 
-    def over(self, block: Block) -> None:
+    def add(self, block: Block) -> None:
         """Add the contribution of a block. Sums of integers do not depend on the order."""
         part = self._fold.over(block)
         with self._lock:
-            self._parts = [self._parts[0] + part if self._parts else part]
+            self._total = part if self._total is None else self._total + part
 
-    def result(self, engine: Engine) -> NDArray[Any]:
-        return engine.total(self._fold, self._parts)
+    def result(self, n_features: int) -> NDArray[Any]:
+        """Return the total; without any block, that of an empty one, which is a zero of the right shape."""
+        return self._fold.over(empty_block(n_features)) if self._total is None else self._total
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -112,13 +116,13 @@ class KeptRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thinning:
+class Sampling:
     """How rows are sampled: the probability is a public function of the norm, and the draws are independent and exact.
 
     The first 8 bits of every row's draw are generated before the row is measured. A row is ruled out early if its bits
     exceed the largest value that the rule allows anywhere in the ball, or near the row's approximate norm. If
-    `read_all` is true, every row is measured regardless of its bits; None lets the engine choose the faster way. A row
-    that is not finite is never kept.
+    `read_all` is true, every row is measured regardless of its bits; None chooses the faster way. A row that is not
+    finite is never kept.
     """
 
     ball: Ball
@@ -131,7 +135,9 @@ class Thinning:
     @quiet
     def keep(self, block: Block, screen: Screen, bits: RowBits) -> KeptRows:
         """Sample the rows of a block."""
-        read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
+        read_all = self.read_all
+        if read_all is None:
+            read_all = screen.share >= _READ_ALL_FROM or block.gathers_slowly
         first = bits.first(block.identity)  # [note: keep-1]
         index, rows = block.survivors(screen, first, read_all=read_all)
         norm = self.ball.norms(rows)
@@ -174,6 +180,83 @@ class _Contributions(Fold):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class PeopleTable:
+    """What each unit adds to the coordinates that its rows have, in whole steps. Secret.
+
+    Entries are in the order of units and, within a unit, of coordinates, each pair once. So everything computed from
+    the entries of a unit in their order depends on the rows of that unit alone.
+    """
+
+    owners: IntArray
+    coordinates: IntArray
+    steps: IntArray
+
+    @classmethod
+    def of(cls, owners: Numbers, coordinates: IntArray, steps: IntArray) -> PeopleTable:
+        """Add up entries of the same unit and coordinate. Sums of integers have no order."""
+        order = np.lexsort((coordinates, owners))
+        owners, coordinates, steps = (each.take(order) for each in (owners, coordinates, steps))
+        first = np.ones(order.size, dtype=bool)
+        first[1:] = (owners[1:] != owners[:-1]) | (coordinates[1:] != coordinates[:-1])
+        starts = np.flatnonzero(first)
+        totals = np.add.reduceat(steps, starts) if starts.size else steps
+        return cls(owners=owners[starts].astype(np.int64), coordinates=coordinates[starts], steps=totals)
+
+    @classmethod
+    def joined(cls, tables: Sequence[PeopleTable]) -> PeopleTable:
+        """Add up tables of the same units."""
+        if len(tables) == 1:
+            return tables[0]
+        columns = [
+            np.concatenate([np.empty(0, dtype=np.int64), *(getattr(table, name) for table in tables)])
+            for name in ("owners", "coordinates", "steps")
+        ]
+        return cls.of(*columns)
+
+
+class Contributions(ABC):
+    """What a row adds to the coordinates of the vector of its unit. Public; equal objects add the same."""
+
+    @abstractmethod
+    def entries(self, rows: FloatArray) -> list[tuple[IntArray, IntArray]]:
+        """Coordinates and whole steps, one of each for each row; several pairs if a row adds to several coordinates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleFold(Fold, ABC):
+    """A sum over units of a function of their vectors. Use it with `Engine.fold_people`.
+
+    It does not use masses, so that `Engine.fold` refuses it: the rows of a unit may be in several blocks.
+
+    Notes
+    -----
+    Guarantee. The vector of a unit, and so what it adds to the sum, does not depend on rows of other units:
+    `tests/theory/test_people_totals.py`.
+    """
+
+    ball: Ball
+    contributions: Contributions
+
+    @abstractmethod
+    def over_people(self, table: PeopleTable) -> NDArray[Any]:
+        """Sum over the units of a table."""
+
+    def table_of(self, block: Block) -> PeopleTable:
+        """The vectors of the units of a block. Rows that are not usable add nothing."""
+        owners = np.empty(0, dtype=np.int64) if block.owners is None else block.owners
+        usable = np.flatnonzero(owners >= 0)
+        rows = self.ball.clip(self.ball.shift(block.rows()[usable]))
+        parts = self.contributions.entries(rows)
+        coordinates = np.concatenate([coordinate for coordinate, _ in parts])
+        steps = np.concatenate([step for _, step in parts])
+        return PeopleTable.of(np.tile(owners[usable], len(parts)), coordinates, steps)
+
+    def of(self, block: Block) -> NDArray[Any]:
+        """The sum over the units of a block in which all rows of each unit are. [note: totals-1]"""
+        return self.over_people(self.table_of(block))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class AllRows:
     """All rows of a source, for a mechanism that only adds up contributions: a pass reads them and keeps none. Secret.
 
@@ -208,10 +291,17 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
-    unit: Unit | None = None
-    #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
-    schema: Schema | None = None
-    _columns = Columns()
+    #: The options with which the source was opened. Public.
+    stated = Columns()
+
+    @property
+    def unit(self) -> Unit | None:
+        return self.stated.unit
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is public about the columns, if stated. Rows are then scaled vectors, and `names` their labels."""
+        return self.stated.schema
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -233,17 +323,12 @@ class Engine(ABC):
         """Names of the columns that the features come from, or None if they have no names. Public."""
         return self.names
 
-    @property
-    def stated(self) -> Columns:
-        """The options with which the source was opened. Public."""
-        return self._columns
-
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         """Return the sum of all contributions. If `seeded`, it is the same to the bit in every engine and layout."""
 
     @abstractmethod
-    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+    def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
         """Return the sampled rows. Their order carries no meaning."""
 
     @property
@@ -252,23 +337,23 @@ class Engine(ABC):
         return None
 
     @property
-    def sifts(self) -> bool:
-        """Whether `sift` collects candidates."""
+    def collects(self) -> bool:
+        """Whether `fold_and_collect` collects candidates."""
         return False
 
-    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
-        """Return an engine that collects candidates for one more sample in `sift`; by default, this engine itself.
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return an engine whose `fold_and_collect` collects candidates for one more sample; by default, this engine.
 
         The sample must be drawn with the bits of `random_state` and `stream`.
         """
         return self
 
-    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+    def fold_and_collect(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         """Return the result of `fold`, and collect candidates for samples if that saves a pass over the rows."""
         return self.fold(fold, seeded=seeded)
 
     def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        """Return the result of `fold` after `sift`, for a fold to which rows that are not finite add nothing."""
+        """Return the result of `fold` after `fold_and_collect`. Rows that are not finite must add nothing to it."""
         return self.fold(fold, seeded=seeded)
 
     def fold_people(self, fold: PeopleFold, *, seeded: bool) -> NDArray[Any]:
@@ -287,24 +372,26 @@ class Engine(ABC):
         if self.unit is not None and not fold.uses_masses:
             raise MismatchError(f"{type(fold).__name__} does not use the masses of rows. Leave out unit.")
 
+    def require_width(self, ball: Ball) -> None:
+        """Raise `DataError` if the center and the rows differ in the number of columns."""
+        require_width(self.n_features, ball)
+
     def with_schema(self, schema: Schema) -> Engine:
         """Return an engine with the same rows, in which the open columns of the schema are resolved."""
         if self.schema is None or not self.schema.may_become(schema):
             raise MismatchError(
                 "the rows were opened with another schema. Pass columns= of this schema to pais.source."
             )
-        return self if self.schema == schema else self._rescaled(schema)
+        if self.schema == schema:
+            return self
+        engine = copy.copy(self)
+        engine.stated = replace(self.stated, schema=schema)
+        engine._rescale(self.schema)
+        return engine
 
-    def _rescaled(self, schema: Schema) -> Engine:
+    def _rescale(self, before: Schema) -> None:
+        """Read the rows by the schema that is stated now, where they were read by an open one."""
         raise NotImplementedError
-
-    def require_width(self, ball: Ball) -> None:
-        """Raise `DataError` if the center and the rows differ in the number of columns."""
-        require_width(self.n_features, ball)
-
-    def total(self, fold: Fold, contributions: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Add contributions to a fold. Without any, return the contribution of an empty block, which is zero."""
-        return reduce(operator.add, contributions or [fold.over(empty_block(self.n_features))])
 
 
 @dataclass(frozen=True, kw_only=True)

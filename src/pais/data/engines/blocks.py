@@ -139,6 +139,8 @@ class Block(ABC):
     owners: Numbers | None = None
     masses: Numbers | None = None
     mass_step: float = 1.0
+    # Whether it takes longer to gather single rows than to measure all of them.
+    gathers_slowly = False
 
     @property
     def n_rows(self) -> int:
@@ -159,10 +161,6 @@ class Block(ABC):
     @abstractmethod
     def all_norms(self, ball: Ball) -> FloatArray:
         """Return the norms of all rows, relative to the ball's center; NaN for rows that are not finite."""
-
-    def norms(self, ball: Ball) -> FloatArray:
-        """Return the norms of all finite rows, relative to the ball's center."""
-        return _present(self.all_norms(ball))
 
     @abstractmethod
     def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
@@ -249,6 +247,7 @@ class RowBlock(Block):
     def __init__(self, rows: NDArray[np.generic], identity: NDArray[np.uint64]) -> None:
         self._rows = rows
         self.identity = identity
+        self.gathers_slowly = not rows.flags.c_contiguous
 
     @property
     def n_features(self) -> int:
@@ -270,7 +269,7 @@ class RowBlock(Block):
         def norms_at(index: Index) -> FloatArray:
             return _widest(ball).norms(self.taken(index, ball))
 
-        power = ball.rough_powers(self._rows)
+        power = ball.rough_powers_of(self._rows)
         return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
 
     def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
@@ -299,7 +298,7 @@ class RowBlock(Block):
         if not read_all:
             index = screen.by_bits(first)
             return _screened(index, self.taken(index, screen.ball), screen, first)
-        index = screen.by_power(screen.ball.rough_powers(self._rows), first)
+        index = screen.by_power(screen.ball.rough_powers_of(self._rows), first)
         return index, self.taken(index, screen.ball)
 
 
@@ -413,7 +412,7 @@ class ColumnBlock(Block):
 
 def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
     """Drop the rows that the screen rules out by their powers."""
-    passing = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
+    passing = screen.by_power(screen.ball.rough_powers(shifted), first[index])
     return index[passing], shifted.take(passing, axis=0)
 
 
@@ -431,9 +430,3 @@ def _widest(ball: Ball) -> Ball:
 def empty_block(n_features: int) -> Block:
     """Return a block without rows. Its contribution to a sum is a zero of the right shape."""
     return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
-
-
-def _present(norm: FloatArray) -> FloatArray:
-    """Drop the norms of rows that are not finite, which are NaN."""
-    bad = np.isnan(norm)
-    return norm[~bad] if bad.any() else norm

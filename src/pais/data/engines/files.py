@@ -1,27 +1,63 @@
-"""One Parquet or CSV file: open it, check its columns, and read it in batches."""
+"""Files that may be larger than memory: find them, check their columns, and read them in batches.
+
+Parquet is read by row groups, and CSV by blocks: see `pais.data.dialect` for its lines.
+"""
 
 from __future__ import annotations
 
 import codecs
-import functools
-import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from pais._base.validate import attempt
+from pais._base.randomness import BitSource, RandomState
+from pais._base.threads import cores, in_threads
+from pais._base.validate import attempt, without_sizes
 from pais.data.cells import is_text_column, whole_numbers_of_text
+from pais.data.checks import type_name
 from pais.data.columns import Columns, Layout
-from pais.data.dialect import SEPARATORS, Dialect, in_words, is_csv, recognised, require_header, separator_in
+from pais.data.dialect import (
+    SEPARATORS,
+    Dialect,
+    first_line,
+    in_words,
+    is_csv,
+    n_lines,
+    no_csv,
+    open_csv,
+    recognised,
+    require_header,
+    separator_in,
+)
+from pais.data.engines.base import Engine
+from pais.data.engines.blocks import Block, empty_block
+from pais.data.engines.local import LocalEngine, MemoryEngine, block_of
+from pais.data.schema import Schema
+from pais.data.units import joined, kind_of_ids
 from pais.errors import DataError
+
+T = TypeVar("T")
+Stamp = tuple[int | None, int | None]
+
+# Rows decoded and processed at a time.
+_BATCH_ROWS = 1 << 17
+
+_CSV_BLOCK_BYTES = 1 << 22
+
+# The first lines of a CSV file, which show how it is written, and the bytes that are read for them.
+_FIRST_LINES, _FIRST_BYTES = 1000, 1 << 18
+
+# The first bytes of a file in UTF-16.
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
@@ -78,199 +114,6 @@ def _is_data(inner: str) -> bool:
     if any(folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in directories):
         return False
     return not name.startswith((".", "_")) and (".parquet" in name.lower() or is_csv(name))
-
-
-_ENDS = re.compile(rb"[\r\n]")
-
-
-def first_line(filesystem: pa_fs.FileSystem, path: str, block_bytes: int) -> bytes:
-    """Return the header of a CSV file."""
-    with filesystem.open_input_stream(path) as stream:
-        text: bytes = stream.read(block_bytes // 4)
-    return _ENDS.split(text.lstrip(b"\r\n"), 1)[0]
-
-
-def n_lines(filesystem: pa_fs.FileSystem, path: str) -> int:
-    """Return the number of lines of a text file that are not empty. Secret."""
-    number, after_end = 0, True
-    with filesystem.open_input_stream(path) as stream:
-        while chunk := stream.read(1 << 20):
-            codes = np.frombuffer(chunk, dtype=np.uint8)
-            is_end = (codes == 10) | (codes == 13)
-            number += int(np.count_nonzero(~is_end & np.concatenate([[after_end], is_end[:-1]])))
-            after_end = bool(is_end[-1])
-    return number
-
-
-def open_csv(
-    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, dialect: Dialect, *, whole: bool = True, **convert: Any
-) -> pa_csv.CSVStreamingReader:
-    """Open a CSV file with a known separator for reading block by block.
-
-    The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
-    lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that the
-    encoding does not have become replacement characters. Unless `whole`, the file ends with its first block.
-    """
-    separator = dialect.separator or ","
-    lines = _ClosedLines(filesystem.open_input_stream(path), block_bytes // 4, separator, dialect.codec)
-    return pa_csv.open_csv(
-        pa.PythonFile(lines, mode="r") if whole else _first_block(lines, block_bytes),
-        read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
-        parse_options=pa_csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda line: "skip"),
-        convert_options=pa_csv.ConvertOptions(**convert),
-    )
-
-
-def _first_block(lines: _ClosedLines, block_bytes: int) -> pa.BufferReader:
-    """The whole lines of the first block, in memory.
-
-    Arrow reads ahead in a thread that calls Python. A process that ends with an error about the first lines would be
-    aborted, if that thread were still reading.
-    """
-    with lines:
-        block = lines.read(block_bytes)
-    return pa.BufferReader(block[: max(block.rfind(b"\n"), block.rfind(b"\r")) + 1])
-
-
-class _ClosedLines(io.RawIOBase):
-    """A byte stream that skips lines with an unclosed quoted cell and overlong lines.
-
-    Arrow would continue an unclosed cell into the following lines, up to the next quote or the end of the block.
-    """
-
-    def __init__(self, stream: Any, longest: int, separator: str, codec: str) -> None:
-        super().__init__()
-        self._stream = stream
-        self._pieces = _closed(_whole_lines(stream, longest), separator, codec)
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        parts, wanted = [], size
-        while wanted != 0:
-            if not self._rest:
-                piece = next(self._pieces, None)
-                if piece is None:
-                    break
-                self._rest = memoryview(piece)
-            part = self._rest if wanted < 0 else self._rest[:wanted]
-            self._rest = self._rest[len(part) :]
-            parts.append(part)
-            wanted -= len(part) if wanted > 0 else 0
-        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()
-
-
-def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
-    """Yield pieces that end at a line end, without lines longer than `longest`. Raise if the header is that long."""
-    tail, overlong, in_header = b"", False, True
-    while chunk := stream.read(longest):
-        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
-        if end < 0:
-            tail = b"" if overlong else tail + chunk
-        else:
-            first = _ENDS.search(chunk)
-            head = 0 if first is None else first.start()
-            overlong = overlong or len(tail) + head > longest
-            _require_header(not (in_header and overlong))
-            # A line that lies within one chunk is never too long. Only a line that began in an earlier chunk can be.
-            piece = chunk[head : end + 1] if overlong else tail + chunk[: end + 1]
-            in_header = in_header and not piece.strip(b"\r\n")
-            yield piece
-            tail, overlong = chunk[end + 1 :], False
-        if len(tail) > longest:
-            tail, overlong = b"", True
-    _require_header(not (in_header and overlong))
-    if tail:
-        yield tail + b"\n"
-
-
-def _closed(pieces: Iterator[bytes], separator: str, codec: str) -> Iterator[bytes]:
-    """Yield the pieces as UTF-8, without lines with an unclosed quoted cell. Raise if the header is such a line."""
-    in_header = True
-    for piece in pieces:
-        if in_header:
-            lines = piece.lstrip(b"\r\n")
-            in_header = not lines
-            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator, codec))
-        closed = _without_open_lines(piece, separator) if b'"' in piece else piece
-        yield closed if closed.isascii() else _as_utf8(closed, codec)
-
-
-@functools.lru_cache
-def _closed_line(separator: str) -> re.Pattern[bytes]:
-    """Match a line in which every quoted cell is closed. Arrow treats a quote as such only at the start of a cell."""
-    mark = re.escape(separator.encode())
-    cell = rb'(?:"(?:[^"]|"")*"(?!")[^%b]*|[^"%b][^%b]*|)' % (mark, mark, mark)
-    return re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
-
-
-def _is_header(line: bytes, separator: str, codec: str) -> bool:
-    return _closed_line(separator).fullmatch(line) is not None and attempt(lambda: line.decode(codec)) is not None
-
-
-def _require_header(fits: bool) -> None:
-    if not fits:
-        raise DataError(
-            "the first line is too long, is in another encoding or has an unclosed quote. Correct the header."
-        )
-
-
-def _as_utf8(piece: bytes, codec: str) -> bytes:
-    """Write a piece in UTF-8, with replacement characters for bytes that the encoding does not have. ASCII stays."""
-    is_whole = codec.startswith("utf-8") and attempt(piece.decode) is not None
-    return piece if is_whole else piece.decode(codec, errors="replace").encode()
-
-
-def _without_open_lines(piece: bytes, separator: str) -> bytes:
-    """Drop the lines with an unclosed quoted cell from a piece of whole lines.
-
-    A vectorised test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
-    quote of each pair stands at the start of a cell or right after another quote. A regular expression checks the
-    remaining lines one by one.
-    """
-    codes = np.frombuffer(piece, dtype=np.uint8)
-    ends = np.flatnonzero((codes == 10) | (codes == 13))
-    quotes = np.flatnonzero(codes == 34)
-    line = np.searchsorted(ends, quotes)
-    n_before = np.searchsorted(quotes, ends)
-    n_quotes = np.diff(n_before, prepend=0)
-    # The position of each quote among the quotes of its line.
-    rank = np.arange(quotes.size) - (n_before - n_quotes)[line]
-    previous = codes[quotes - 1]
-    previous[quotes == 0] = 10
-    opens_late = (rank % 2 == 0) & ~np.isin(previous, np.array([10, 13, 34, ord(separator)], dtype=np.uint8))
-    doubtful = n_quotes % 2 == 1
-    doubtful[line[opens_late]] = True
-    closed, start = [], 0
-    for number in np.flatnonzero(doubtful):
-        first = int(ends[number - 1]) + 1 if number else 0
-        end = int(ends[number])
-        if _closed_line(separator).fullmatch(piece, first, end) is None:
-            closed.append(piece[start:first])
-            start = end + 1
-    return b"".join([*closed, piece[start:]])
-
-
-T = TypeVar("T")
-Stamp = tuple[int | None, int | None]
-
-# Rows decoded and processed at a time.
-_BATCH_ROWS = 1 << 17
-
-_CSV_BLOCK_BYTES = 1 << 22
-
-# The first lines of a CSV file, which show how it is written, and the bytes that are read for them.
-_FIRST_LINES, _FIRST_BYTES = 1000, 1 << 18
-
-# The first bytes of a file in UTF-16.
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -391,7 +234,7 @@ def open_file(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> Data
     )
 
 
-def require_dialect(file: DataFile) -> None:
+def _require_dialect(file: DataFile) -> None:
     """Raise if the first lines of a CSV file show that it is written in another way than stated. No cell is quoted."""
     schema = file.layout.columns.schema
     if file.metadata is not None or schema is None:
@@ -498,3 +341,190 @@ def _csv_types(
         if name not in columns.set_aside and not is_text_column(cells, dialect.numbers(cells)):
             types[name] = pa.float64()
     return pa.schema([(name, types[name]) for name in names])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A row group of a Parquet file, or a whole CSV file, and the position of its first row among all rows."""
+
+    file: DataFile
+    row_group: int | None
+    first_row: int
+
+
+class ArrowEngine(LocalEngine):
+    """Rows of one or more Parquet or CSV files, read in the order of the files' names.
+
+    The identity of a row is its position among the rows of all files, or its key if a key column is given.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[tuple[pa_fs.FileSystem, str]],
+        columns: Columns,
+        *,
+        on_rows: Callable[[int], None] | None = None,
+    ) -> None:
+        self._files = [open_file(filesystem, path, columns) for filesystem, path in files]
+        first = self._files[0]
+        for file in self._files:
+            _require_dialect(file)
+        if columns.dialect.stated and self._have_footers:
+            raise no_csv(first.where, columns.dialect)
+        for file in self._files[1:]:
+            _require_same_columns(file, first)
+        if columns.unit is not None:
+            _require_same_ids(self._files, columns.unit.column)
+        self.names, self.n_features = first.layout.names, len(first.layout.names)
+        self.stated, self._on_rows = columns, on_rows
+
+    @property
+    def _have_footers(self) -> bool:
+        """Whether all files state the number of their rows."""
+        return all(file.metadata is not None for file in self._files)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        layout = self._files[0].layout
+        return super().titles if any(layout.widths) or self.schema is not None else layout.titles
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self._files[0].layout.features
+
+    @property
+    def known_rows(self) -> int | None:
+        """Number of rows from the Parquet footers, or None if a file has no footer. Secret; for a progress bar."""
+        return sum(file.most_rows for file in self._files) if self._have_footers else None
+
+    @property
+    def carried_schema(self) -> pa.Schema:
+        types = {name: [file.schema.field(name).type for file in self._files] for name in self.stated.carry}
+        # In files without values of the column, its type is null.
+        known = {name: [kind for kind in kinds if not pa.types.is_null(kind)] for name, kinds in types.items()}
+        return pa.schema([(name, (known[name] or types[name])[0]) for name in types])
+
+    @without_sizes
+    def held(self) -> Engine:
+        blocks = self._over_blocks(lambda block, carried: (block, carried), by_rows=True, positions=True)
+        empty = empty_block(self.n_features)
+        return MemoryEngine(
+            np.concatenate([empty.rows(), *(block.rows() for block, _ in blocks)]),
+            names=self.names,
+            carried=self._join_carried([carried for _, carried in blocks]),
+            identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
+            columns=replace(self.stated, features=self.feature_columns),
+            ids=None if self.unit is None else joined([block.units for block, _ in blocks if block.units is not None]),
+        )
+
+    def _rescale(self, before: Schema) -> None:
+        super()._rescale(before)
+        assert self.schema is not None
+        self._files = [replace(file, layout=file.layout.with_schema(self.schema)) for file in self._files]
+
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        # Without a footer, the positions of rows, which key seeded draws, are not known in every pass.
+        has_positions = random_state is None or self._have_footers
+        return super().collecting(random_state, stream=stream) if has_positions else self
+
+    def _over_blocks(
+        self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
+    ) -> list[T]:
+        def over(part: Part, stop: Event) -> list[T]:
+            return [work(block, carried) for block, carried in self._blocks(part, by_rows=by_rows, stop=stop)]
+
+        return [result for results in _over_parts(over, list(self._parts(positions=positions))) for result in results]
+
+    @without_sizes
+    def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
+        def over(part: Part, stop: Event) -> Iterator[T]:
+            for block, carried in self._blocks(part, by_rows=True, stop=stop):
+                yield work(block.rows(), carried)
+
+        parts = list(self._parts())
+        if any(part.row_group is None for part in parts):
+            # A CSV file is a single part, whose results need not fit into memory.
+            for part in parts:
+                yield from over(part, Event())
+            return
+        for start in range(0, len(parts), cores()):
+            window = parts[start : start + cores()]
+            for results in _over_parts(lambda part, stop: list(over(part, stop)), window):
+                yield from results
+
+    def _blocks(self, part: Part, *, by_rows: bool = False, stop: Event) -> Iterator[tuple[Block, pa.Table]]:
+        """Yield the blocks of a part and their carried columns, until `stop` is set."""
+        layout, position = part.file.layout, part.first_row
+        for number, batch in enumerate(part.file.batches(part.row_group)):
+            if stop.is_set():
+                return
+            n_rows = batch.num_rows
+            batch = layout.with_keys(batch, part.file.where)
+            if batch.num_rows:
+                block = block_of(layout, batch, position, by_rows=by_rows)
+                block.place = (part.file.path, part.row_group, number)
+                yield block, pa.Table.from_batches([batch]).select(list(self.stated.carry))
+            position += n_rows
+            if self._on_rows is not None:
+                self._on_rows(n_rows)
+
+    def _parts(self, *, positions: bool = False) -> Iterator[Part]:
+        """Yield the parts in order. Row positions are correct only with `positions`, which a seeded run sets."""
+        first_row = 0
+        for file in self._files:
+            if file.metadata is None:
+                yield Part(file=file, row_group=None, first_row=first_row)
+                # A CSV file does not state its number of rows, so counting them takes a pass.
+                first_row += sum(batch.num_rows for batch in file.text_batches()) if positions else 0
+                continue
+            for group in range(file.metadata.num_row_groups):
+                n_rows = file.metadata.row_group(group).num_rows
+                if n_rows:
+                    yield Part(file=file, row_group=group, first_row=first_row)
+                first_row += n_rows
+
+
+def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:
+    """Run `work` on every part in threads and return the results.
+
+    After an error or Ctrl-C, threads stop at their next batch instead of at the end of a file.
+    """
+    stop = Event()
+    try:
+        return in_threads(lambda part: work(part, stop), parts)
+    except BaseException:
+        stop.set()
+        raise
+
+
+def _require_same_columns(file: DataFile, first: DataFile) -> None:
+    if file.layout.names != first.layout.names:
+        raise DataError(
+            f"{file.where} has other columns than {first.where}. Name the columns to use, or leave the file out."
+        )
+    for name in file.layout.columns.carry:
+        kind, first_kind = file.schema.field(name).type, first.schema.field(name).type
+        if kind != first_kind and not pa.types.is_null(kind) and not pa.types.is_null(first_kind):
+            title, first_title = type_name(kind), type_name(first_kind)
+            raise DataError(
+                f"column {name!r} of {file.where} is of type {title}, but in {first.where} it is of "
+                f"{'another ' if title == first_title else ''}type {first_title}. Convert one of them, or do not carry "
+                "the column."
+            )
+
+
+def _require_same_ids(files: Sequence[DataFile], column: str) -> None:
+    """Raise unless the ids of all files can be compared: all numbers, all text, or all bytes. Files without ids may be.
+
+    Otherwise one person could be two units: the text "0017" and the number 17, or a text and its bytes.
+    """
+    first, first_kind = files[0], None
+    for file in files:
+        kind = kind_of_ids(file.schema.field(column).type, file.where)
+        if first_kind is None:
+            first, first_kind = file, kind
+        if kind not in (None, first_kind):
+            raise DataError(
+                f"the unit column {column!r} of {file.where} holds {kind}, but in {first.where} it holds {first_kind}. "
+                "Convert one of them."
+            )

@@ -1,4 +1,8 @@
-"""Base class of the engines that read rows in this process. It handles rows that belong to units."""
+"""Engines that read rows in this process: what they share, and the engine for rows in memory.
+
+`Members` counts the rows of each unit, and `UnitSampling` keeps whole units. `Candidates` holds rows of a survey's pass
+that a sample may keep, so that the sample needs no pass of its own. `LocalEngine` is the base of the engines.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,27 @@ from numpy.typing import NDArray
 from pais._base.lattice import IntArray
 from pais._base.numerics import ULP, FloatArray, round_down
 from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, bernoulli, bit_source, row_bits
-from pais._base.threads import in_threads
+from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
-from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join, quiet
-from pais.data.engines.blocks import Block, Index, Numbers
-from pais.data.engines.people import PeopleFold, PeopleTable
-from pais.data.ids import HashIndex
+from pais.data.columns import Columns, Layout
+from pais.data.engines.base import (
+    Engine,
+    Fold,
+    KeptRows,
+    PeopleFold,
+    PeopleTable,
+    RunningSum,
+    Sampling,
+    WeightedRows,
+    join,
+    quiet,
+)
+from pais.data.engines.blocks import Block, ColumnBlock, Numbers, RowBlock
 from pais.data.schema import Schema
-from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.data.units import HashIndex, Unit, UnitHash, seeded_identity
 from pais.errors import DataError
 
+T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)
 
 #: Largest number of units of a source. An index of so many takes about 6 GB.
@@ -119,7 +134,7 @@ def of_units(values: NDArray[Number], numbers: Numbers) -> NDArray[Number]:
 
 
 @dataclass(kw_only=True, repr=False)
-class UnitThinning:
+class UnitSampling:
     """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
 
     `identify` returns identities of units, which key the draws. Without it, the draws take the next bits of a source.
@@ -131,7 +146,7 @@ class UnitThinning:
     """
 
     members: Members
-    thinning: Thinning
+    sampling: Sampling
     identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
 
     def __post_init__(self) -> None:
@@ -145,7 +160,7 @@ class UnitThinning:
     @quiet
     def measure(self, block: Block) -> None:
         """Add the squared norms of a block's rows to those of their units. Sums of integers have no order."""
-        norm, ball = block.all_norms(self.thinning.ball), self.thinning.ball
+        norm, ball = block.all_norms(self.sampling.ball), self.sampling.ball
         numbers = self.members.numbers(block)
         usable = np.flatnonzero(~np.isnan(norm) & (numbers >= 0))
         share = np.minimum(norm.take(usable) / ball.radius * (1.0 + 4 * ULP), 1.0)
@@ -163,7 +178,7 @@ class UnitThinning:
         """Norms of units, rounded up, and at most the radius."""
         rows = np.maximum(self.members.n_rows[piece], self.members.unit.full_rows)
         square = self._squares[piece] * 2.0**-_SQUARE_BITS / rows
-        radius = self.thinning.ball.radius
+        radius = self.sampling.ball.radius
         return np.minimum(np.sqrt(square) * (1.0 + 8 * ULP) * radius, radius)
 
     @quiet
@@ -172,7 +187,7 @@ class UnitThinning:
         unit = self.members.unit
         for start in range(0, self.members.size, _CHUNK):
             piece = slice(start, min(start + _CHUNK, self.members.size))
-            probability, ids = self.thinning.rule.evaluate(self.norms(piece)), self._identity[piece]
+            probability, ids = self.sampling.rule.evaluate(self.norms(piece)), self._identity[piece]
             kept = bernoulli(
                 probability,
                 bits.first(ids),
@@ -186,7 +201,7 @@ class UnitThinning:
     @quiet
     def keep(self, block: Block) -> KeptRows:
         """Return the rows of kept units, clipped to the ball."""
-        ball, numbers = self.thinning.ball, self.members.numbers(block)
+        ball, numbers = self.sampling.ball, self.members.numbers(block)
         weights = of_units(self._weights, numbers)
         index = np.flatnonzero(weights > 0.0)
         rows = block.taken(index, ball)
@@ -199,29 +214,29 @@ MOST_NUMBERS = 1 << 24
 MOST_WHOLE = 1 << 25
 
 
-class Sieve:
+class Candidates:
     """The first 8 bits of every row's draw, drawn early, and the rows whose bits are at most a ceiling. Secret.
 
-    The ceiling falls as rows arrive, so that the rows that pass fit into memory. It depends on the number of rows alone
-    and not on any bit, since otherwise the bits of the rows that pass would no longer be fair. A sample that keeps no
-    row with larger bits is drawn from these rows, with the same bits, and is the sample that a pass over all rows would
-    give. They are used once.
+    The ceiling falls as rows arrive, so that the rows that are held fit into memory. It depends on the number of rows
+    alone and not on any bit, since otherwise the bits of the rows that are held would no longer be fair. A sample that
+    keeps no row with larger bits is drawn from these rows, with the same bits, and is the sample that a pass over all
+    rows would give. They are used once.
 
     Notes
     -----
     Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same. Whether a pass
-    is needed changes time alone: `tests/unit/data/engines/test_sieve.py`.
+    is needed changes time alone: `tests/unit/data/engines/test_candidates.py`.
     """
 
     def __init__(self, draws: RowBits) -> None:
         self._draws, self._lock = draws, Lock()
         self._schema: Schema | None = None
-        self._held: list[_Candidates] = []
+        self._held: list[_HeldRows] = []
         self._ceiling, self._seen, self._most = -1, 0, 0
 
     @classmethod
-    def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Sieve | None:
-        """Return a sieve with the bits of a sample that `random_state` gives; None for a NumPy Generator."""
+    def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Candidates | None:
+        """Return candidates with the bits of a sample that `random_state` gives; None for a NumPy Generator."""
         is_seed = isinstance(random_state, (int, np.integer))
         return cls(row_bits(bit_source(random_state, stream=stream))) if random_state is None or is_seed else None
 
@@ -237,11 +252,13 @@ class Sieve:
         return self._ceiling == 255
 
     def add(self, block: Block) -> None:
-        """Draw the first bits of the rows of a block, and hold the finite rows that pass."""
+        """Draw the first bits of the rows of a block, and hold the finite rows whose bits are at most the ceiling."""
         first = self._draws.first(block.identity)  # [note: keep-6]
-        candidates = _Candidates(block=block, first=first).below(self._ceiling, finite=True)
+        held = _HeldRows(block=block, first=first).below(self._ceiling)
+        finite = held.block.finite()
+        held = held if finite.all() else held.at(finite)
         with self._lock:
-            self._held.append(candidates)
+            self._held.append(held)
             self._seen += block.n_rows * block.n_features
             ceiling = self._ceiling
             while self._seen * (ceiling + 1) > 256 * self._most:  # [note: keep-7]
@@ -251,64 +268,42 @@ class Sieve:
 
     def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
         """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
-        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
+        self._held, self._ceiling, self._schema = [_HeldRows(block=block, first=first)], ceiling, schema
 
-    def folded(self, fold: Fold) -> RunningSum:
+    def fold(self, fold: Fold, n_features: int) -> NDArray[Any]:
         """Return the sum over the rows that are held."""
         total = RunningSum(fold)
-        in_threads(lambda held: total.over(held.block), self._held)
-        return total
+        in_threads(lambda held: total.add(held.block), self._held)
+        return total.result(n_features)
 
-    def thinned(
-        self, thinning: Thinning, draws: RowBits, n_features: int, schema: Schema | None
-    ) -> WeightedRows | None:
-        """Return the sample, or None if it may keep other rows than those that are held."""
+    def sample(self, sampling: Sampling, draws: RowBits, engine: Engine) -> WeightedRows | None:
+        """Return the sample of an engine's rows, or None if it may keep other rows than those that are held."""
         # Bits that a seed determines are the same now. Other bits are fresh, whoever draws them.
         is_seeded = isinstance(draws, KeyedBits) or isinstance(self._draws, KeyedBits)
-        screen = thinning.screen(n_features)
+        screen = sampling.screen(engine.n_features)
         with self._lock:
-            if screen.ceiling > self._ceiling or schema != self._schema or (is_seeded and draws != self._draws):
+            if screen.ceiling > self._ceiling or engine.schema != self._schema or (is_seeded and draws != self._draws):
                 return None
             known = [(held.block, _KnownBits(held.first, draws)) for held in self._held]
             self._held, self._ceiling = [], -1
-        return join(in_threads(lambda item: thinning.keep(item[0], screen, item[1]), known), n_features)
+        return join(in_threads(lambda item: sampling.keep(item[0], screen, item[1]), known), engine.n_features)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Candidates:
+class _HeldRows:
     """Rows and the first bits of their draws."""
 
     block: Block
     first: NDArray[np.uint8]
 
-    def below(self, ceiling: int, *, finite: bool = False) -> _Candidates:
-        """Return the rows with bits up to a ceiling; if `finite`, without rows that are not finite."""
+    def below(self, ceiling: int) -> _HeldRows:
+        """Return the rows with bits up to a ceiling."""
         passes = self.first <= ceiling
-        part = self if passes.all() else self._at(passes)
-        if finite and not (usable := part.block.finite()).all():
-            return part._at(usable)
-        return part
+        return self if passes.all() else self.at(passes)
 
-    def _at(self, chosen: NDArray[np.bool_]) -> _Candidates:
+    def at(self, chosen: NDArray[np.bool_]) -> _HeldRows:
         index = np.flatnonzero(chosen)
-        return _Candidates(block=self.block.part(index), first=self.first.take(index))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sifting(Fold):
-    """A fold whose rows also pass through sieves. The sum is the same."""
-
-    fold: Fold
-    sieves: Sequence[Sieve]
-
-    @property
-    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
-        return self.fold.uses_masses
-
-    def of(self, block: Block) -> NDArray[Any]:
-        for sieve in self.sieves:
-            sieve.add(block)
-        return self.fold.of(block)
+        return _HeldRows(block=self.block.part(index), first=self.first.take(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,8 +320,21 @@ class _KnownBits(RowBits):
         return self.draws.more(identity, turn)
 
 
-T = TypeVar("T")
-CarriedAt = Callable[[Index], pa.Table]
+@dataclass(frozen=True, kw_only=True)
+class _Collecting(Fold):
+    """A fold whose rows are also added to candidates. The sum is the same."""
+
+    fold: Fold
+    candidates: Sequence[Candidates]
+
+    @property
+    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
+        return self.fold.uses_masses
+
+    def of(self, block: Block) -> NDArray[Any]:
+        for candidates in self.candidates:
+            candidates.add(block)
+        return self.fold.of(block)
 
 
 class LocalEngine(Engine):
@@ -339,18 +347,23 @@ class LocalEngine(Engine):
     _members: Members | None = None
     # The vectors of units that were added up last, and for what.
     _people: tuple[object, PeopleTable] | None = None
-    _sieves: tuple[Sieve, ...] = ()
+    _candidates: tuple[Candidates, ...] = ()
 
     @abstractmethod
-    def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
-        """Run `work` on every block, in threads. The second argument returns the carried columns of some rows."""
+    def _over_blocks(
+        self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
+    ) -> list[T]:
+        """Run `work` on every block and its carried columns, in threads. Return the results in the order of the rows.
+
+        With `by_rows`, blocks hold arrays of rows. With `positions`, rows without a key are known by their positions.
+        """
 
     @abstractmethod
     def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
         """Yield the results of `work` on the rows and carried columns of each block, in the order of the rows.
 
-        All rows are passed, finite or not. Parts are read in threads, as many at a time as there are threads. For
-        results that belong to the owner of the data, such as labels.
+        All rows are passed, finite or not. Few results are held at a time. For results that belong to the owner of the
+        data, such as labels.
         """
 
     @property
@@ -358,54 +371,67 @@ class LocalEngine(Engine):
     def carried_schema(self) -> pa.Schema:
         """Names and types of the carried columns. Public."""
 
-    @abstractmethod
+    def _rescale(self, before: Schema) -> None:
+        # More rows may be usable once missing values have a midpoint.
+        self._members, self._people = None, None
+
+    @without_sizes
+    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        self.require_masses(fold)
+        members, total = None if self.unit is None else self._with_members(self.unit), RunningSum(fold)
+
+        def add(block: Block, _: pa.Table) -> None:
+            total.add(block if members is None else members.weighted(block))
+
+        self._over_blocks(add, by_rows=seeded)
+        return total.result(self.n_features)
+
+    @without_sizes
+    def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
+        draws = row_bits(bits)
+        if self.unit is not None:
+            return self._joined(self._units_kept(self.unit, sampling, draws))
+        for candidates in self._candidates:
+            sample = candidates.sample(sampling, draws, self)
+            if sample is not None:
+                return sample
+        screen = sampling.screen(self.n_features)
+        return self._joined(
+            self._over_blocks(
+                lambda block, carried: _with_carried(sampling.keep(block, screen, draws), carried),
+                positions=isinstance(draws, KeyedBits),
+            )
+        )
+
+    def _units_kept(self, unit: Unit, sampling: Sampling, draws: RowBits) -> list[tuple[KeptRows, pa.Table]]:
+        identify = seeded_identity if isinstance(draws, KeyedBits) else None
+        sample = UnitSampling(members=self._with_members(unit), sampling=sampling, identify=identify)
+        self._over_blocks(lambda block, _: sample.measure(block))
+        sample.draw(draws)
+        return self._over_blocks(lambda block, carried: _with_carried(sample.keep(block), carried))
+
+    def _joined(self, samples: list[tuple[KeptRows, pa.Table]]) -> WeightedRows:
+        """Join the parts of a sample and their carried columns. Empties the list."""
+        carried = self._join_carried([table for _, table in samples])
+        kept_rows = [kept for kept, _ in samples]
+        # `join` frees the kept rows one by one, so nothing else may refer to them.
+        samples.clear()
+        return join(kept_rows, self.n_features, carried)
+
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
-        """Concatenate the carried columns of a sample; None if there are none."""
+        """Concatenate carried columns; None if there are none. A column of nulls takes its type from the others."""
+        if not self.stated.carry:
+            return None
+        return pa.concat_tables([self.carried_schema.empty_table(), *tables], promote_options="default")
 
-    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
-        """Return the same engine with one more sieve, unless units or carried columns need the rows again."""
-        sieve = Sieve.of(random_state, stream=stream)
-        if sieve is None or self.unit is not None or self._columns.carry:
-            return self
-        engine = copy.copy(self)
-        # The latest is tried first: an earlier one belongs to a later sample.
-        engine._sieves = (sieve, *self._sieves)
-        return engine
-
-    @property
-    def sifts(self) -> bool:
-        return bool(self._sieves)
-
-    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        n_numbers = None if self.known_rows is None else self.known_rows * self.n_features
-        for sieve in self._sieves:
-            sieve.begin(self.schema, n_numbers)
-        return self.fold(Sifting(fold=fold, sieves=self._sieves), seeded=seeded)
-
-    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        whole = [sieve for sieve in self._sieves if sieve.whole]
-        return whole[0].folded(fold).result(self) if whole else self.fold(fold, seeded=seeded)
-
-    def _sifted(self, thinning: Thinning, draws: RowBits) -> WeightedRows | None:
-        """Return the sample from candidates, or None if the rows have to be read."""
-        samples = (sieve.thinned(thinning, draws, self.n_features, self.schema) for sieve in self._sieves)
-        return next((sample for sample in samples if sample is not None), None)
-
-    def _with_members(self) -> Members:
+    def _with_members(self, unit: Unit) -> Members:
         """The units of the source. They are counted once."""
         if self._members is None:
-            assert self.unit is not None
-            members = Members(self.unit)
+            members = Members(unit)
             self._over_blocks(lambda block, _: members.add(block))
             members.finish()
             self._members = members
         return self._members
-
-    def _fold_units(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        self.require_masses(fold)
-        members, total = self._with_members(), RunningSum(fold)
-        self._over_blocks(lambda block, _: total.over(members.weighted(block)), by_rows=seeded)
-        return total.result(self)
 
     @without_sizes
     def fold_people(self, fold: PeopleFold, *, seeded: bool) -> NDArray[Any]:
@@ -418,7 +444,7 @@ class LocalEngine(Engine):
             members = Members(self.unit) if self._members is None else self._members
             is_new = self._members is None
 
-            def over(block: Block, _: CarriedAt) -> PeopleTable:
+            def over(block: Block, _: pa.Table) -> PeopleTable:
                 block.owners = members.add(block) if is_new else members.numbers(block)
                 return quiet(fold.table_of)(block)
 
@@ -429,23 +455,115 @@ class LocalEngine(Engine):
             self._people = known
         return quiet(fold.over_people)(known[1])
 
-    def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
-        draws = row_bits(bits)
-        identify = seeded_identity if isinstance(draws, KeyedBits) else None
-        sample = UnitThinning(members=self._with_members(), thinning=thinning, identify=identify)
-        self._over_blocks(lambda block, _: sample.measure(block))
-        sample.draw(draws)
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return the same engine with more candidates, unless units or carried columns need the rows again."""
+        candidates = Candidates.of(random_state, stream=stream)
+        if candidates is None or self.unit is not None or self.stated.carry:
+            return self
+        engine = copy.copy(self)
+        # The latest are tried first: earlier ones belong to a later sample.
+        engine._candidates = (candidates, *self._candidates)
+        return engine
 
-        def keep(block: Block, carried_at: CarriedAt) -> tuple[KeptRows, pa.Table]:
-            kept = sample.keep(block)
-            return kept, carried_at(kept.index)
+    @property
+    def collects(self) -> bool:
+        return bool(self._candidates)
 
-        return self._joined(self._over_blocks(keep))
+    def fold_and_collect(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        n_numbers = None if self.known_rows is None else self.known_rows * self.n_features
+        for candidates in self._candidates:
+            candidates.begin(self.schema, n_numbers)
+        return self.fold(_Collecting(fold=fold, candidates=self._candidates), seeded=seeded)
 
-    def _joined(self, samples: list[tuple[KeptRows, pa.Table]]) -> WeightedRows:
-        """Join the parts of a sample and their carried columns. Empties the list."""
-        carried = self._join_carried([table for _, table in samples])
-        kept_rows = [kept for kept, _ in samples]
-        # `join` frees the kept rows one by one, so nothing else may refer to them.
-        samples.clear()
-        return join(kept_rows, self.n_features, carried)
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        whole = [candidates for candidates in self._candidates if candidates.whole]
+        return whole[0].fold(fold, self.n_features) if whole else self.fold(fold, seeded=seeded)
+
+
+def _with_carried(kept: KeptRows, carried: pa.Table) -> tuple[KeptRows, pa.Table]:
+    return kept, carried.take(pa.array(kept.index)) if carried.num_columns else carried
+
+
+def block_of(layout: Layout, batch: pa.RecordBatch, first_row: int, *, by_rows: bool) -> Block:
+    """Return the rows of a batch as a block. The identity of a row is its key, or else its position."""
+    keys = layout.keys(batch)
+    identity = np.arange(first_row, first_row + batch.num_rows, dtype=np.uint64) if keys is None else keys
+    block: Block = (
+        RowBlock(layout.rows(batch), identity)
+        if by_rows or layout.by_rows
+        else ColumnBlock(layout.numbers(batch), identity)
+    )
+    block.units = layout.ids(batch)
+    return block
+
+
+# Large enough that the overhead of the calls on a block is small compared with reading it.
+_BLOCK_BYTES = 1 << 24
+
+
+class MemoryEngine(LocalEngine):
+    """Rows of a two-dimensional array. The identity of a row is its position, unless `identity` is given."""
+
+    def __init__(
+        self,
+        rows: NDArray[np.generic],
+        *,
+        names: tuple[str, ...] | None = None,
+        carried: pa.Table | None = None,
+        identity: NDArray[np.uint64] | None = None,
+        columns: Columns | None = None,
+        ids: pa.Array | None = None,
+    ) -> None:
+        self._rows, self.names, self.n_features = rows, names, int(rows.shape[1])
+        carried_names = () if carried is None else tuple(carried.column_names)
+        self.stated = Columns(carry=carried_names) if columns is None else columns
+        self._carried = pa.table({"": pa.nulls(len(rows))}).select([]) if carried is None else carried
+        self._identity, self._ids = identity, ids
+
+    @without_sizes
+    def _rescale(self, before: Schema) -> None:
+        super()._rescale(before)
+        assert self.schema is not None
+        self._rows = rows = before.rescaled(self._rows, self.schema, marked=self.stated.marked)
+        for position, numbers in enumerate(self.stated.filled(list(rows.T))):
+            rows[:, position] = numbers
+
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        # Sampling from memory reads candidates alone.
+        return self
+
+    def _over_blocks(
+        self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
+    ) -> list[T]:
+        step = self._block_rows()
+
+        def over(start: int) -> T:
+            rows = self._rows[start : start + step]
+            places = np.arange(start, start + rows.shape[0], dtype=np.uint64)
+            block = RowBlock(rows, places if self._identity is None else self._identity[start : start + step])
+            block.units = None if self._ids is None else self._ids.slice(start, step)
+            block.place = (start, step)
+            return work(block, self._carried.slice(start, step))
+
+        # An empty table gives one empty block, so that a fold still returns a zero of the right shape.
+        return in_threads(over, range(0, max(1, len(self._rows)), step))
+
+    @without_sizes
+    def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
+        yield from self._over_blocks(lambda block, carried: work(block.rows(), carried))
+
+    @property
+    def carried_schema(self) -> pa.Schema:
+        return self._carried.schema.remove_metadata()
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self.names if self.stated.features is None else self.stated.features
+
+    def _block_rows(self) -> int:
+        """Rows of a block. All blocks are equal, and every thread gets as many of them."""
+        largest, n_threads = max(1, _BLOCK_BYTES // (8 * self.n_features)), cores()
+        if len(self._rows) <= largest:
+            return largest
+        turns = -(-len(self._rows) // (largest * n_threads))
+        return -(-len(self._rows) // (turns * n_threads))

@@ -12,7 +12,7 @@ import itertools
 import pickle
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,14 +33,13 @@ from pais._base.randomness import (
     Words64,
     mixed64,
 )
+from pais.data.cells import is_text
 from pais.data.columns import Layout
 from pais.data.dialect import Dialect
-from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
+from pais.data.engines.base import Fold, KeptRows, Sampling, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock, Screen
-from pais.data.engines.local import Members, UnitThinning
-from pais.data.ids import HashIndex, normalised
-from pais.data.labels import NO_LABEL, nearest
-from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.data.engines.local import Members, UnitSampling
+from pais.data.units import HashIndex, Unit, UnitHash, normalised, seeded_identity
 from pais.errors import DataError, PaisError
 
 # Occurrence numbers and the row numbers in the table have 32 bits each.
@@ -101,13 +100,10 @@ class Occurrences:
             # All rows are new, which is the usual case.
             self._count[content] = 1
             return np.zeros(len(content), dtype=np.uint32)
-        return self._rank(content) + self._taken(content)
-
-    def _taken(self, content: _Numbers) -> Words32:
-        """Return how many equal rows came in earlier calls, and count these rows."""
-        before = self._count.take(content)
+        # Equal rows that came in earlier calls, and those before a row in this call.
+        earlier = self._count.take(content)
         np.add.at(self._count, content, np.uint32(1))
-        return before
+        return self._rank(content) + earlier
 
     @staticmethod
     def _rank(content: _Numbers) -> Words32:
@@ -126,17 +122,17 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
 
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
-    work: Work | None = None
+    task: Task | None = None
     schema: pa.Schema | None = None
 
     def answer_to(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        nonlocal work
-        if work is None and batch is not None:
-            work = pickle.loads(pickled)
-            work.begin(partition)
-        if work is None:
+        nonlocal task
+        if task is None and batch is not None:
+            task = pickle.loads(pickled)
+            task.begin(partition)
+        if task is None:
             return None
-        return work.end() if batch is None else work.take(batch)
+        return task.end() if batch is None else task.take(batch)
 
     # None stands for the end of the partition.
     for batch in itertools.chain(batches, [None]):
@@ -164,58 +160,47 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
 class Reading:
     """How to turn batches into blocks. Batches hold the features, then the key or unit if one is used, then the rest.
 
-    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do. With `unit`, rows
-    belong to units; key and numbering are not used then. With `encoded`, the features are the coordinates of scaled
-    vectors already.
+    With `keyed`, the key column gives the identities of the rows. With `numbering`, the features are the coordinates of
+    vectors already, see `VectorsTask`, and the ids of these vectors are the identities. With `unit`, rows belong to
+    units; key and numbering are not used then.
     """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
     numbering: Numbering | None = None
-    encoded: bool = False
     unit: Unit | None = None
-
-    @property
-    def features(self) -> list[str]:
-        return list(dict.fromkeys(self.layout.features))
 
     def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
-        layout, n_features = self.layout, len(self.layout.names if self.encoded else self.features)
-        cells = self._cells(batch.select(list(range(n_features))))
+        layout, identity = self.layout, np.zeros(batch.num_rows, dtype=np.uint64)
+        n_features = len(layout.features if self.numbering is None else layout.names)
         aside = self.keyed or self.unit is not None
+        features = batch.select(list(range(n_features)))
         carried = batch.select(list(range(n_features + aside, batch.num_columns)))
-        identity = np.zeros(batch.num_rows, dtype=np.uint64)
+        if self.numbering is not None:
+            rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in features.columns])
+            return RowBlock(rows, self.numbering.of(rows)), carried
+        cells = self._cells(features.columns)
         if self.keyed:
             keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
             identity = identity if keys is None else keys
-        if self.numbering is not None:
-            identity = self.numbering.of(self._rows(cells))
-        by_rows = self.by_rows or layout.by_rows or self.numbering is not None
         block: Block = (
-            RowBlock(self._rows(cells), identity) if by_rows else ColumnBlock(layout.numbers(cells), identity)
+            RowBlock(layout.rows(cells), identity)
+            if self.by_rows or layout.by_rows
+            else ColumnBlock(layout.numbers(cells), identity)
         )
         if self.unit is not None:
             block.units = normalised(batch.column(n_features), "the source")
         return block, carried
 
-    def _cells(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _cells(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
         """Return the features as the layout reads them. With a schema, they have the types of the source."""
-        if self.encoded:
-            return batch
-        widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
-        columns = batch.columns
-        if self.layout.columns.schema is None:
-            dialect = self.layout.columns.dialect
-            pairs = zip(self.features, columns, strict=True)
-            columns = [_fixed(column, widths[name], dialect) for name, column in pairs]
-        return pa.RecordBatch.from_arrays(columns, names=self.features)
-
-    def _rows(self, cells: pa.RecordBatch) -> FloatArray:
-        if self.encoded:
-            return np.column_stack([column.to_numpy(zero_copy_only=False) for column in cells.columns])
-        return self.layout.rows(cells)
+        layout = self.layout
+        if layout.columns.schema is None:
+            pairs = zip(columns, layout.widths, strict=True)
+            columns = [_fixed(column, width, layout.columns.dialect) for column, width in pairs]
+        return pa.RecordBatch.from_arrays(columns, names=layout.features)
 
     def weighted(self, batch: pa.RecordBatch) -> tuple[Block, Members | None, pa.RecordBatch]:
         """Return the block of a batch, its units if it has any, which give its rows their masses, and the rest."""
@@ -229,19 +214,16 @@ class Reading:
 
 
 def _fixed(column: pa.Array, width: int, dialect: Dialect) -> pa.Array:
-    """Convert text to numbers, and vectors to a fixed-size list with null for vectors of another length."""
+    """Convert text, which comes from a CSV file, to numbers, and vectors to a list of fixed size.
+
+    A vector of another length becomes null.
+    """
     if width == 0:
-        return _as_numbers(column, dialect)
+        return dialect.numbers(column.cast(pa.string())) if is_text(column.type) else column
     fits = pc.equal(pc.list_value_length(column), width)
     if not pc.all(fits, min_count=0).as_py():
         column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
-
-
-def _as_numbers(column: pa.Array, dialect: Dialect) -> pa.Array:
-    """Convert a text column, which comes from a CSV file, to doubles cell by cell; return other columns unchanged."""
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return dialect.numbers(column.cast(pa.string())) if is_text else column
 
 
 class Numbering:
@@ -273,7 +255,7 @@ class Numbering:
         return mixed64(content + number.astype(np.uint64))
 
 
-class Work(ABC):
+class Task(ABC):
     """The work on a partition. It is pickled and sent to the workers.
 
     Each worker unpickles its own copy for each partition, so a copy may hold the state of its pass.
@@ -292,37 +274,20 @@ class Work(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converting(Work):
-    """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
+class VectorsTask(Task):
+    """Replace features by the numbers of a row, one column of doubles each, by which frames are sorted later."""
 
-    names: tuple[str, ...]
-    dialect: Dialect
-
-    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = _columns(batch)
-        numbers = {name: _as_numbers(columns[name], self.dialect) for name in self.names}
-        return pa.RecordBatch.from_pydict(columns | numbers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoding(Work):
-    """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
-
-    layout: Layout
+    reading: Reading
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        names = list(dict.fromkeys(self.layout.features))
-        cells = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+        block, carried = self.reading.block(batch)
         # Adding zero turns -0.0 into 0.0, so both zeros make equal rows.
-        vectors = {
-            f"f{position}": pa.array(numbers + 0.0) for position, numbers in enumerate(self.layout.numbers(cells))
-        }
-        others = dict(list(_columns(batch).items())[len(names) :])
-        return pa.RecordBatch.from_pydict(vectors | others)
+        vectors = {f"f{position}": pa.array(np.add(numbers, 0.0)) for position, numbers in enumerate(block.columns())}
+        return pa.RecordBatch.from_pydict(vectors | _columns(carried))
 
 
 @dataclass(kw_only=True)
-class Folding(Work):
+class FoldTask(Task):
     """Add the contributions of the rows of each partition."""
 
     reading: Reading
@@ -350,11 +315,11 @@ class Folding(Work):
 
 
 @dataclass(kw_only=True, repr=False)
-class Thin(Work):
+class SampleTask(Task):
     """Sample the rows of each partition. `key` and everything derived from it are secret."""
 
     reading: Reading
-    thinning: Thinning
+    sampling: Sampling
     screen: Screen
     seeded: KeyedBits | None
     key: bytes
@@ -375,20 +340,19 @@ class Thin(Work):
         if block.n_rows == 0:
             return None
         self._schema = batch.schema
-        kept = self._kept(block) if members is None else self._kept_units(block, members)
+        if members is not None:
+            kept = self._kept_units(block, members)
+        else:
+            block.identity = block.identity if self._ids is None else self._ids.of(block.columns())
+            kept = self.sampling.keep(block, self.screen, self._bits)
         if len(kept.rows) == 0:
             return None
         return answer_with(kept.rows, kept.weights, _columns(carried.take(pa.array(kept.index))))
 
-    def _kept(self, block: Block) -> KeptRows:
-        if self._ids is not None:
-            block.identity = self._ids.of(block.columns())
-        return self.thinning.keep(block, self.screen, self._bits)
-
     def _kept_units(self, block: Block, members: Members) -> KeptRows:
         """Sample the units of a block. A draw depends on the id alone, so another attempt keeps the same units."""
         identify = seeded_identity if self.seeded is not None else UnitHash(self.key).words
-        sample = UnitThinning(members=members, thinning=self.thinning, identify=identify)
+        sample = UnitSampling(members=members, sampling=self.sampling, identify=identify)
         sample.measure(block)
         sample.draw(self._bits)
         return sample.keep(block)
@@ -434,19 +398,21 @@ def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
 
 
 def label_batches(
-    reading: Reading, centers: FloatArray, name: str, batches: Iterator[pa.RecordBatch]
+    reading: Reading,
+    label: Callable[[NDArray[np.generic]], NDArray[np.int32]],
+    name: str,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the carried columns with the label of each row, null if a value is missing. Errors quote no value."""
+    """Yield the carried columns with the label of each row, null for a label below 0. Errors quote no value."""
     for batch in batches:
         problem = None
         try:
             block, carried = reading.block(batch)
-            labels = nearest(block.rows(), centers)
+            labels = label(block.rows())
         except Exception as error:
             problem = type(error).__name__
         if problem is not None:
             raise RuntimeError(
                 f"pais cannot label the rows ({problem}). The message is hidden, since it can quote rows."
             )
-        columns = dict(zip(carried.schema.names, carried.columns, strict=True))
-        yield pa.RecordBatch.from_pydict(columns | {name: pa.array(labels, mask=labels == NO_LABEL)})
+        yield pa.RecordBatch.from_pydict(_columns(carried) | {name: pa.array(labels, mask=labels < 0)})

@@ -32,7 +32,6 @@ from pyspark.sql import (
 )
 from pyspark.sql.pandas.types import to_arrow_type
 
-from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, KeyedBits, RandomState, SecretBits, SecureBits, row_bits
 from pais._base.validate import attempt
 from pais._version import __version__
@@ -40,25 +39,23 @@ from pais.data.cells import MISSING_WORDS, is_text_column
 from pais.data.checks import listed, require_numeric
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
-from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.blocks import Block, RowBlock
-from pais.data.engines.local import Sieve
+from pais.data.engines.base import Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
+from pais.data.engines.blocks import Block, RowBlock, empty_block
+from pais.data.engines.local import Candidates
 from pais.data.engines.partition import (
-    Converting,
-    Encoding,
-    Folding,
+    FoldTask,
     Numbering,
     Reading,
     RowIds,
-    Thin,
-    Work,
+    SampleTask,
+    Task,
+    VectorsTask,
     answer_with,
     label_batches,
     rows_of,
 )
-from pais.data.engines.people import PeopleFold
-from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.data.schema import Schema
+from pais.data.units import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
 
 T = TypeVar("T")
@@ -123,16 +120,16 @@ def _explain(error: Exception) -> str:
     )
 
 
-def for_workers(work: Work) -> OverBatches:
+def for_workers(task: Task) -> OverBatches:
     """Return the function that Spark sends to its workers to do this work."""
-    dumps: Callable[[Work], bytes] = cloudpickle.dumps
-    pickled = attempt(lambda: dumps(work))
+    dumps: Callable[[Task], bytes] = cloudpickle.dumps
+    pickled = attempt(lambda: dumps(task))
     if pickled is None:
         raise ArgumentError("the rule cannot be sent to Spark's workers. Build it from functions and numbers only.")
     return _importing(pickled, __version__)
 
 
-def _importing(work: bytes, version: str) -> OverBatches:
+def _importing(task: bytes, version: str) -> OverBatches:
     """Return a function that imports pais only when it runs, so a worker without the package can report that."""
     mark = _VERSION_MARK
 
@@ -159,7 +156,7 @@ def _importing(work: bytes, version: str) -> OverBatches:
         if context is None:
             # Without the partition number, two partitions could use the same random bits.
             raise RuntimeError("not in a task of Spark")
-        yield from over_partition(work, context.partitionId(), batches)
+        yield from over_partition(task, context.partitionId(), batches)
 
     return run
 
@@ -209,13 +206,13 @@ class Counted(Fold):
 
 
 @dataclass(kw_only=True, repr=False)
-class Collecting(Folding):
+class CandidatesTask(FoldTask):
     """Add the contributions of rows, and send back the finite rows whose first bits are at most a ceiling, with them.
 
     Notes
     -----
     Guarantee. As in a sample, the first bits of a row are determined by the key, the partition and the row id, so every
-    attempt at a task sends the same candidates: `tests/unit/data/engines/test_candidates.py`.
+    attempt at a task sends the same candidates: `tests/unit/data/engines/test_spark_candidates.py`.
     """
 
     ceiling: int
@@ -244,19 +241,19 @@ class Collecting(Folding):
 
 
 @dataclass(kw_only=True, repr=False)
-class ByUnit(Work):
+class UnitTask(Task):
     """Pass batches on to other work so that all rows of a unit are in one batch.
 
     Spark has put the rows of a unit into one partition and sorted them by unit. So only the last unit of a batch can
     continue in the next one. Its rows wait here until the unit is complete.
     """
 
-    work: Work
+    task: Task
     position: int
     _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
 
     def begin(self, partition: int) -> None:
-        self.work.begin(partition)
+        self.task.begin(partition)
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_rows == 0:
@@ -271,7 +268,7 @@ class ByUnit(Work):
         complete = [*self._waiting, batch.slice(0, start)]
         self._waiting = [batch.slice(start)]
         whole = _joined(complete)
-        return self.work.take(whole) if whole.num_rows else None
+        return self.task.take(whole) if whole.num_rows else None
 
     def _require_sorted(self, ids: pa.Array) -> None:
         """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
@@ -283,8 +280,8 @@ class ByUnit(Work):
             raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
 
     def end(self) -> pa.RecordBatch | None:
-        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
-        answers = [answer for answer in (rest, self.work.end()) if answer is not None]
+        rest = self.task.take(_joined(self._waiting)) if self._waiting else None
+        answers = [answer for answer in (rest, self.task.end()) if answer is not None]
         return _joined(answers) if answers else None
 
 
@@ -440,11 +437,6 @@ def unit_ids(frame: Any, name: str) -> Any:
     return column
 
 
-def compared_by_bytes(frame: Any, name: str) -> Any:
-    """Return a column by which to group and sort. Text is compared by its bytes, whatever the collation."""
-    return F.col(name).cast("binary") if is_string(type_of(frame, name)) else F.col(name)
-
-
 def marked_as_csv(frame: Any) -> Any:
     """Mark all columns as columns of a CSV file."""
     marked = [
@@ -463,29 +455,12 @@ def as_doubles(frame: Any, name: str) -> Any:
     return column.cast("array<double>" if _is_vector(kind) else "double")
 
 
-def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
-    """Replace features by the coordinates of scaled vectors, one column of doubles each."""
-    coordinates = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
-    others = [field for field in frame.schema.fields if field.name not in features]
-    return frame.mapInArrow(for_workers(Encoding(layout=layout)), kinds.StructType([*coordinates, *others]))
-
-
-def with_numbers(frame: Any, names: Sequence[str], dialect: Dialect) -> Any:
-    """Convert those of the named columns that are text to numbers, and -0.0 to 0.0 in all of them."""
-    texts = tuple(name for name in names if is_string(type_of(frame, name)))
-    if texts:
-        fields = [
-            kinds.StructField(field.name, kinds.DoubleType() if field.name in texts else field.dataType)
-            for field in frame.schema.fields
-        ]
-        frame = frame.mapInArrow(for_workers(Converting(names=texts, dialect=dialect)), kinds.StructType(fields))
-    return frame.withColumns({name: _without_negative_zero(frame, name) for name in names})
-
-
-def _without_negative_zero(frame: Any, name: str) -> Any:
-    if isinstance(type_of(frame, name), kinds.ArrayType):
-        return F.transform(name, lambda number: number + F.lit(0.0))
-    return F.col(name) + F.lit(0.0)
+def with_vectors(frame: Any, layout: Layout) -> Any:
+    """Replace the features, which come first, by the numbers of a row, one column of doubles each."""
+    numbers = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
+    others = frame.schema.fields[len(layout.features) :]
+    task = VectorsTask(reading=Reading(layout=layout))
+    return frame.mapInArrow(for_workers(task), kinds.StructType([*numbers, *others]))
 
 
 def carried(frame: Any, name: str) -> Any:
@@ -539,10 +514,10 @@ _SESSION_SETTINGS = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "s
 
 
 class SparkEngine(Engine):
-    """Rows of a Spark DataFrame. `fold` and `thin` each run one action, which evaluates the frame once.
+    """Rows of a Spark DataFrame. `fold` and `sample` each run one action, which evaluates the frame once.
 
-    `fold_again` also collects candidates. If they suffice for a sample, `thin` runs no action. The engine never returns
-    a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn twice incur twice the
+    `fold_again` also collects candidates. If they suffice, `sample` runs no action. The engine never returns a lazy
+    frame. Every action on a lazy sample would draw it again, and rows that are drawn twice incur twice the
     privacy loss. `on_rows` is not called, since Spark does not report the progress of its workers.
 
     Notes
@@ -561,7 +536,7 @@ class SparkEngine(Engine):
     which of them are kept does.
     """
 
-    _sieve: Sieve | None = None
+    _candidates: Candidates | None = None
     _ceiling = -1
 
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
@@ -575,22 +550,18 @@ class SparkEngine(Engine):
         if columns.unit is not None:
             # Raises if the column has a type that cannot name units.
             unit_ids(frame, columns.unit.column)
-        self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
-        self.schema, self._columns = columns.schema, columns
+        self.names, self.n_features, self.stated = self._layout.names, len(self._layout.names), columns
 
-    def _rescaled(self, schema: Schema) -> Engine:
-        engine = copy.copy(self)
-        engine._layout = self._layout.with_schema(schema)
-        engine._columns = engine._layout.columns
-        engine.schema = schema
-        return engine
+    def _rescale(self, before: Schema) -> None:
+        assert self.schema is not None
+        self._layout = self._layout.with_schema(self.schema)
 
     @property
     def feature_columns(self) -> tuple[str, ...] | None:
         return self._layout.features
 
-    def labelled(self, centers: FloatArray, name: str) -> Any:
-        """Return the frame with the number of the nearest center of each row; null if a value is missing.
+    def labelled(self, label: Callable[[NDArray[np.generic]], NDArray[np.int32]], name: str) -> Any:
+        """Return the frame with a label of each row, as `label` computes it; null for a label below 0.
 
         The result is an ordinary lazy frame. NOT PROTECTED: a label depends on its row.
         """
@@ -601,46 +572,46 @@ class SparkEngine(Engine):
         types = [carried_type(type_of(frame, column)) for column in columns]
         fields = [kinds.StructField(f"c{i}", kind) for i, kind in enumerate(types)]
         schema = kinds.StructType([*fields, kinds.StructField(name, kinds.IntegerType())])
-        work = functools.partial(label_batches, reading, centers, name)
+        work = functools.partial(label_batches, reading, label, name)
         return self._selected(reading, carry=columns).mapInArrow(work, schema).toDF(*columns, name)
 
-    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
         """Return an engine that collects candidates for a release, unless units or carried columns need the rows again.
 
         The candidates come with the second pass of a survey. Its first pass counts the rows, which limits them.
         """
-        if random_state is not None or stream != 0 or self.unit is not None or self._layout.columns.carry:
+        if random_state is not None or stream != 0 or self.unit is not None or self.stated.carry:
             return self
         engine = copy.copy(self)
-        engine._sieve = Sieve.of(random_state, stream=stream)
+        engine._candidates = Candidates.of(random_state, stream=stream)
         return engine
 
-    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        if self._sieve is None:
+    def fold_and_collect(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if self._candidates is None:
             return self.fold(fold, seeded=seeded)
         total = self.fold(Counted(fold=fold), seeded=seeded)
         self._ceiling = ceiling_for(int(total[-1]) * self.n_features)
         return total[:-1]
 
     def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        if self._sieve is None or self._ceiling < 0:
+        if self._candidates is None or self._ceiling < 0:
             return self.fold(fold, seeded=seeded)
         reading = Reading(layout=self._layout)
-        work = Collecting(
+        task = CandidatesTask(
             reading=reading,
             fold=fold,
             ceiling=self._ceiling,
             n_features=self.n_features,
             key=SecureBits().raw(32),
         )
-        table = self._run(work, self._selected(reading), carry=())
+        table = self._run(task, self._selected(reading), carry=())
         is_sum = pc.is_null(table.column("weight"))
         candidates = table.filter(pc.invert(is_sum))
         block = RowBlock(
             rows_of(candidates.column("content"), self.n_features), np.zeros(candidates.num_rows, dtype=np.uint64)
         )
         first = candidates.column("weight").to_numpy().astype(np.uint8)
-        self._sieve.hold(block, first, ceiling=self._ceiling, schema=self.schema)
+        self._candidates.hold(block, first, ceiling=self._ceiling, schema=self.schema)
         return self._sum(fold, table.filter(is_sum))
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -653,34 +624,33 @@ class SparkEngine(Engine):
 
     def _folded(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
-        return self._sum(fold, self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=()))
+        return self._sum(fold, self._run(FoldTask(reading=reading, fold=fold), self._selected(reading), carry=()))
 
     def _sum(self, fold: Fold, table: pa.Table) -> NDArray[Any]:
         # One by one: a large table has a hundred thousand partitions, and their sums would not fit into memory.
         contents = (io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content"))
         sums = (np.load(content, allow_pickle=False) for content in contents)
-        return np.asarray(functools.reduce(operator.add, sums, self.total(fold, [])))
+        return np.asarray(functools.reduce(operator.add, sums, fold.over(empty_block(self.n_features))))
 
-    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
-        draws, carry = row_bits(bits), self._layout.columns.carry
-        if self._sieve is not None:
-            sample = self._sieve.thinned(thinning, draws, self.n_features, self.schema)
+    def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
+        draws, carry = row_bits(bits), self.stated.carry
+        if self._candidates is not None:
+            sample = self._candidates.sample(sampling, draws, self)
             if sample is not None:
                 return sample
         seeded = draws if isinstance(draws, KeyedBits) else None
         by_row = seeded is not None and self.unit is None
-        keyed = by_row and self._layout.columns.key is not None
+        keyed = by_row and self.stated.key is not None
         numbering = Numbering() if by_row and not keyed else None
-        encoded = self.schema is not None and numbering is not None
-        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit, encoded=encoded)
-        work = Thin(
+        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit)
+        task = SampleTask(
             reading=reading,
-            thinning=thinning,
-            screen=thinning.screen(self.n_features),
+            sampling=sampling,
+            screen=sampling.screen(self.n_features),
             seeded=seeded,
             key=b"" if seeded is not None else bits.raw(32),
         )
-        table = self._run(work, self._selected(reading, carry=carry), carry=carry)
+        table = self._run(task, self._selected(reading, carry=carry), carry=carry)
         kept = KeptRows(
             index=np.arange(table.num_rows),
             rows=rows_of(table.column("content"), self.n_features),
@@ -691,46 +661,36 @@ class SparkEngine(Engine):
 
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """Select only the columns that a pass needs: features, key and carried columns, in this order."""
-        frame, key = self._frame, self._layout.columns.key
-        columns = {f"f{i}": self._feature(name) for i, name in enumerate(reading.features)}
-        features = list(columns)
+        frame = self._frame
+        # With a schema, workers encode a feature by its own type.
+        feature = column_of if self.schema is not None else as_doubles
+        columns = {f"f{i}": feature(frame, name) for i, name in enumerate(self._layout.features)}
         if reading.keyed:
-            columns["k"] = column_of(frame, key)
+            columns["k"] = column_of(frame, self.stated.key)
         if self.unit is not None:
             columns["u"] = unit_ids(frame, self.unit.column)
         columns |= {f"c{i}": carried(frame, name) for i, name in enumerate(carry)}
         selected = renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
         if self.unit is not None:
             # All rows of a unit come to one worker, next to each other. Text is compared by its bytes.
-            unit = compared_by_bytes(selected, "u")
+            unit = F.col("u").cast("binary") if is_string(type_of(selected, "u")) else F.col("u")
             return selected.where("u is not null").repartition(unit).sortWithinPartitions(unit)
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
-        types = [type_of(frame, name) for name in carry]
-        ties = [f"c{i}" for i, kind in enumerate(types) if is_sortable(kind)]
-        if self.schema is not None:
-            numbers = with_vectors(selected, self._layout, features)
-            features = [f"f{i}" for i in range(self.n_features)]
-        else:
-            numbers = with_numbers(selected, features, self._layout.columns.dialect)
-        return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
+        ties = [f"c{i}" for i, name in enumerate(carry) if is_sortable(type_of(frame, name))]
+        numbers = [f"f{i}" for i in range(self.n_features)]
+        return with_vectors(selected, self._layout).repartition(*numbers).sortWithinPartitions(*numbers, *ties)
 
-    def _feature(self, name: str) -> Any:
-        """Select a feature: in its own type with a schema, by which workers encode it, else as doubles."""
-        if self.schema is not None:
-            return column_of(self._frame, name)
-        return as_doubles(self._frame, name)
-
-    def _run(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
+    def _run(self, task: Task, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""
         types = {"content": kinds.BinaryType(), "weight": kinds.DoubleType(), "note": kinds.StringType()}
         carried = [carried_type(type_of(self._frame, name)) for name in carry]
         types |= {f"c{i}": kind for i, kind in enumerate(carried)}
         schema = kinds.StructType([kinds.StructField(name, kind) for name, kind in types.items()])
         if self.unit is not None:
-            work = ByUnit(work=work, position=len(dict.fromkeys(self._layout.features)))
-        run = for_workers(work)
+            task = UnitTask(task=task, position=len(self._layout.features))
+        run = for_workers(task)
         with larger_batches(self._frame.sparkSession, self.n_features):
             table = guarded(lambda: selected.mapInArrow(run, schema).toArrow())
         notes = {note for note in table.column("note").unique().to_pylist() if note is not None}

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import over_stream
 from pais._base.validate import attempt, without_sizes
 from pais.data.checks import type_name
 from pais.data.columns import Columns, Layout
-from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows
-from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock
-from pais.data.engines.local import CarriedAt, LocalEngine
+from pais.data.engines.blocks import Block
+from pais.data.engines.local import LocalEngine, block_of
 from pais.data.schema import Schema
 from pais.data.tables import as_table, is_class, is_frame
 from pais.errors import DataError
@@ -232,10 +229,9 @@ class BatchEngine(LocalEngine):
     """
 
     def __init__(self, stream: Stream, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
-        self._stream, self._columns, self._on_rows = stream, columns, on_rows
+        self._stream, self.stated, self._on_rows = stream, columns, on_rows
         self._layout = Layout.of(stream.schema, columns, stream.where)
         self.names, self.n_features = self._layout.names, len(self._layout.names)
-        self.schema, self.unit, self._carry = columns.schema, columns.unit, list(columns.carry)
         self._n_rows: int | None = None
         if columns.unit is not None:
             self.require_passes(3)
@@ -259,79 +255,34 @@ class BatchEngine(LocalEngine):
     def known_rows(self) -> int | None:
         return self._n_rows
 
-    @without_sizes
-    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        if self.unit is not None:
-            return self._fold_units(fold, seeded=seeded)
-        total = RunningSum(fold)
-        self._over_blocks(lambda block, _: total.over(block), by_rows=seeded)
-        return total.result(self)
+    @property
+    def carried_schema(self) -> pa.Schema:
+        return pa.schema([self._stream.schema.field(name) for name in self.stated.carry])
 
-    @without_sizes
-    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
-        if self.unit is not None:
-            return self._thin_units(thinning, bits)
-        screen, draws = thinning.screen(self.n_features), row_bits(bits)
-        sample = self._sifted(thinning, draws)
-        if sample is not None:
-            return sample
+    def _rescale(self, before: Schema) -> None:
+        super()._rescale(before)
+        assert self.schema is not None
+        self._layout = self._layout.with_schema(self.schema)
 
-        def keep(block: Block, carried_at: CarriedAt) -> tuple[KeptRows, pa.Table]:
-            kept = thinning.keep(block, screen, draws)
-            return kept, carried_at(kept.index)
-
-        return self._joined(self._over_blocks(keep))
-
-    def _rescaled(self, schema: Schema) -> Engine:
-        engine = copy.copy(self)
-        # More rows may be usable once missing values have a midpoint.
-        engine._members, engine._people = None, None
-        engine._columns, engine.schema = replace(self._columns, schema=schema), schema
-        engine._layout = self._layout.with_schema(schema)
-        return engine
-
-    def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
-        def over(block: Block, batch: pa.RecordBatch) -> T:
-            def carried_at(index: Index) -> pa.Table:
-                return pa.table(batch.select(self._carry).take(pa.array(index))) if self._carry else pa.table({})
-
-            return work(block, carried_at)
-
-        return list(self._pass(over, by_rows=by_rows))
+    def _over_blocks(
+        self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
+    ) -> list[T]:
+        return list(self._each_block(work, by_rows=by_rows))
 
     @without_sizes
     def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
-        def over(block: Block, batch: pa.RecordBatch) -> T:
-            return work(block.rows(), pa.Table.from_batches([batch]).select(self._carry))
+        yield from self._each_block(lambda block, carried: work(block.rows(), carried), by_rows=True)
 
-        yield from self._pass(over, by_rows=True)
-
-    @property
-    def carried_schema(self) -> pa.Schema:
-        return pa.schema([self._stream.schema.field(name) for name in self._carry])
-
-    def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
-        return pa.concat_tables([self.carried_schema.empty_table(), *tables]) if self._carry else None
-
-    def _pass(self, work: Callable[[Block, pa.RecordBatch], T], *, by_rows: bool) -> Iterator[T]:
+    def _each_block(self, work: Callable[[Block, pa.Table], T], *, by_rows: bool) -> Iterator[T]:
         """Yield the results of `work` on all blocks, in order. Memory holds a few batches for each thread."""
 
-        def over(item: tuple[int, pa.Table]) -> T:
-            return work(*self._block(*item, by_rows=by_rows))
+        def over(piece: tuple[int, pa.Table]) -> T:
+            first_row, table = piece
+            batch = self._layout.batch(table)
+            carried = pa.Table.from_batches([batch]).select(list(self.stated.carry))
+            return work(block_of(self._layout, batch, first_row, by_rows=by_rows), carried)
 
         yield from over_stream(over, self._pieces())
-
-    def _block(self, first_row: int, table: pa.Table, *, by_rows: bool) -> tuple[Block, pa.RecordBatch]:
-        layout, batch = self._layout, self._layout.batch(table)
-        keys = layout.keys(batch)
-        identity = np.arange(first_row, first_row + batch.num_rows, dtype=np.uint64) if keys is None else keys
-        block: Block = (
-            RowBlock(layout.rows(batch), identity)
-            if by_rows or layout.by_rows
-            else ColumnBlock(layout.numbers(batch), identity)
-        )
-        block.units = layout.ids(batch)
-        return block, batch
 
     def _pieces(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield pieces of the rows with the positions of their first rows: neither tiny nor huge, however they come."""

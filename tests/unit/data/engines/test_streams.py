@@ -312,8 +312,8 @@ def test_memory_does_not_grow_with_the_rows_of_a_query(form: str) -> None:
         import resource
         import numpy as np
         from pais import DPKMeans
-        from pais.data.engines import sieve
-        sieve.MOST_NUMBERS = 1 << 20  # candidates for the sample are tested elsewhere
+        from pais.data.engines import local
+        local.MOST_NUMBERS = 1 << 20  # candidates for the sample are tested elsewhere
         if {form == "polars"}:
             import polars as pl
             rows = pl.LazyFrame().select(i=pl.int_range(0, 16_000_000, dtype=pl.Int64))

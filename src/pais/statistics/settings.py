@@ -1,0 +1,550 @@
+"""Settings of statistics, which `pais.pipeline.fit` carries out: what is released, for what price, from which table.
+
+`TableSettings` is what all statistics share. `StatisticSettings` are those of a recipe over weighted rows; totals about
+people are in `people`, and quantiles in `quantile`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields as fields_of, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from pais._base import validate
+from pais._base.lattice import IntArray
+from pais._base.numerics import FloatArray, exact
+from pais._base.randomness import BitSource, RandomState
+from pais.accounting.certificate import Release
+from pais.accounting.part import Part, what_is_left
+from pais.data.ball import Ball
+from pais.data.checks import listed
+from pais.data.columns import Missing
+from pais.data.engines.base import AllRows, Engine
+from pais.data.schema import Schema
+from pais.data.sources import cells, names_of, source
+from pais.data.units import Unit, most_units, people_concern, people_word
+from pais.errors import ArgumentError, SurveyWarning
+from pais.mechanisms.base import Mechanism, exact_epsilon
+from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.noise import (
+    GaussianNoise,
+    GeometricNoise,
+    LpNoise,
+    NoiseLaw,
+    gaussian_noise,
+    geometric_noise,
+    laplace_noise,
+)
+from pais.pipeline import fit
+from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
+from pais.planning.plan import Plan
+from pais.planning.settings import SAMPLINGS
+from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
+from pais.planning.tails import Spread
+from pais.privacy.amplification import largest_shift
+from pais.privacy.calibration import calibrate
+from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
+from pais.privacy.joint import delta_after
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule, UniformRule
+from pais.statistics.recipes import Recipe, Weighted
+from pais.statistics.result import Statistic
+from pais.statistics.table import Caution, Fields, Selection, combined
+from pais.statistics.uncertainty import (
+    BeyondBounds,
+    EndCounts,
+    Uncertainty,
+    clipping_in_words,
+    empty_note,
+    lost_cautions,
+    notes_of,
+    with_ends,
+)
+
+# The number of rows is not known before the release. This is a tenth of one over 100 million rows.
+_DEFAULT_DELTA = 1e-9
+
+# Share of epsilon, or of the squared Gaussian shift, for bounds of "auto" columns: at least, and if all columns are
+# "auto" and what lies beyond their bounds has to be known. The latter belong to the constants of `planning.tails`. Set
+# in b4f1a5f; benchmarks/results/coverage-statistics.md has errors and coverage.
+_BOUNDS_PURE, _BOUNDS_GAUSSIAN = (0.1, 0.29), (0.09, 0.28)
+
+# The same for a count that a sample needs. Chosen by eye (b4f1a5f): its error is far below that of the sample.
+_COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
+
+# Room for the rounding errors of products of scales and factors.
+_ROOM = 1.0 + 2.0**-44
+
+S = TypeVar("S", bound="TableSettings")
+Totals = TypeVar("Totals", bound=VectorStatistic)
+
+
+class Guarantee(NamedTuple):
+    """Epsilon and delta of a release, and how delta was chosen. Delta is 0 for pure noise."""
+
+    epsilon: float
+    delta: float
+    basis: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableSettings(ABC):
+    """Settings that all statistics of a table have: see `pais.mean`. Public.
+
+    Attributes
+    ----------
+    schema : Schema, optional
+        What is stated about the columns.
+    columns, by : tuple of str
+        The summarised columns, and those whose categories form groups.
+    unit, max_rows_per_unit, missing, epsilon
+        As in `pais.mean`.
+    by_cell : bool
+        Whether a missing value leaves out its cell alone, or its row.
+    """
+
+    schema: Schema | None
+    columns: tuple[str, ...]
+    by: tuple[str, ...]
+    unit: str | Unit | None
+    max_rows_per_unit: int | None
+    missing: Missing
+    epsilon: float
+    by_cell: bool = True
+
+    @classmethod
+    def released(
+        cls, rows: object, arguments: Mapping[str, Any], *, needs_columns: bool = True, **own: Any
+    ) -> Statistic:
+        """Release the statistic of a table for the arguments of its function, and issue its cautions as warnings.
+
+        `own` are settings that are not among the arguments. If not `needs_columns`, an open source states no columns.
+        """
+        selection = Selection.of(rows, arguments["columns"], arguments["by"], arguments["unit"])
+        if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
+            selection = replace(selection, columns=())
+        own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
+        shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
+        settings = cls(**own, **{name: arguments[name] for name in shared})
+        ledger, random_state = arguments["ledger"], arguments["random_state"]
+        result: Statistic = fit(selection.rows, settings, random_state=random_state, ledger=ledger)
+        for caution in result.cautions:
+            warn(caution.text, caution.category)
+        return result
+
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """What is released, for the entry in a ledger."""
+
+    @abstractmethod
+    def require(self) -> None:
+        """Raise if a setting is not valid, before a row is read."""
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The guarantee for everything that the call releases."""
+        return Guarantee(validate.target_epsilon(self.epsilon), 0.0, PURE_NOISE)
+
+    @property
+    def gaussian(self) -> bool:
+        return self.guarantee.delta > 0.0
+
+    @property
+    def price(self) -> Part:
+        return Part(what=self.what, epsilon=self.guarantee.epsilon, delta=self.guarantee.delta)
+
+    def fields(self, schema: Schema | None) -> Fields:
+        """The columns, with the bounds of a schema."""
+        return Fields.of(schema, self.columns, self.by, pooled=self.missing != "drop")
+
+    def opened(self, rows: object, facts: None, random_state: RandomState) -> Engine:
+        """Open the table, and warn of a column that looks like the id of people."""
+        if self.unit is None and not isinstance(rows, Engine):
+            warn(people_concern(names_of(rows), (*self.columns, *self.by)))
+        stated = {"unit": self.unit, "max_rows_per_unit": self.max_rows_per_unit, "missing": self.missing}
+        if self.schema is None:
+            return source(rows, **stated)  # type: ignore[arg-type]  # a mapping of several types
+        return cells(rows, columns=self.schema, by_cell=self.by_cell, **stated)  # type: ignore[arg-type]
+
+    def for_rows(self: S, rows: Engine) -> S:
+        """The settings for an open table: these, unless it protects people and the statistic is a total over rows."""
+        return self
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The bounds of "auto" columns."""
+        noise = self.survey_noise(self.bounds_share(rows))
+        return Stages() if noise is None else Stages(noise=noise, stages=(ColumnBounds(),), passes=2)
+
+    def bounds_share(self, rows: Engine, *, is_exact: bool = False) -> float:
+        """Share of epsilon, or of the squared Gaussian shift, for the bounds of "auto" columns.
+
+        It is larger if the statistic needs to know exactly what lies beyond them.
+        """
+        if rows.schema is None or not rows.schema.open:
+            return 0.0
+        least, most = _BOUNDS_GAUSSIAN if self.gaussian else _BOUNDS_PURE
+        return max(least, most * len(rows.schema.open) / len(self.columns)) if is_exact else least
+
+    def survey_noise(self, share: float) -> SurveyNoise | None:
+        """Noise of a survey for a share of epsilon, or of the squared Gaussian shift; None without a share."""
+        if share == 0.0:
+            return None
+        epsilon, delta, _ = self.guarantee
+        if self.gaussian:
+            return SurveyNoise(shift=min(math.sqrt(share) * largest_shift(epsilon, delta), 1.0))
+        return SurveyNoise(epsilon=share * epsilon)
+
+    def left(self, noise: SurveyNoise | None) -> tuple[float, float]:
+        """Epsilon and delta of the release after a survey with this noise."""
+        epsilon, delta, _ = self.guarantee
+        if noise is not None and self.gaussian:
+            delta = delta_after(epsilon, delta, survey_shift=noise.shift)
+        elif noise is not None:
+            epsilon = what_is_left(epsilon, noise.epsilon)
+        return epsilon, delta
+
+    def surveyed(self, findings: Findings) -> Findings:
+        return findings
+
+    def planned(self, facts: Findings, rows: Engine) -> Plan:
+        """The plan of the release, with noise for what the survey leaves."""
+        epsilon, delta = self.left(facts.noise)
+        ball = wide_ball(rows)
+        rule, mechanism = self._mechanism(facts, rows, ball, epsilon, delta)
+        return Plan(
+            ball=ball,
+            rule=rule,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            delta=self.guarantee.delta,
+            delta_basis=self.guarantee.basis,
+            spent=facts.spent,
+            unit=rows.unit,
+            schema=rows.schema,
+        )
+
+    @abstractmethod
+    def _mechanism(
+        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
+    ) -> tuple[Rule, Mechanism]:
+        """The sampling rule, and the mechanism with noise for what the survey leaves."""
+
+    @abstractmethod
+    def result(self, plan: Plan, release: Release, facts: Findings) -> Statistic:
+        """Values, errors, labels and cautions from what was released."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountStage(Stage):
+    """Noisy totals over all rows of blocks, which may depend on bounds that an earlier stage found.
+
+    Finds the mechanism that released them, and the totals.
+    """
+
+    blocks: Callable[[Schema | None], tuple[Block, ...]]
+
+    def _mechanism(self, engine: Engine, noise: SurveyNoise) -> VectorStatistic:
+        return VectorStatistic(name="counts", blocks=self.blocks(engine.schema), noise=noise.on_counts(1.0))
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> IntArray:
+        rows = AllRows(engine=engine, ball=wide_ball(engine), seeded=not bits.private)
+        return rows.total(self._mechanism(engine, noise).add)
+
+    def release(
+        self, totals: IntArray, engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, tuple[VectorStatistic, FloatArray]]:
+        mechanism = self._mechanism(engine, noise)
+        return engine, (mechanism, mechanism.noisy(totals, bits))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StatisticSettings(TableSettings):
+    """Settings of a statistic that follows from totals over weighted rows."""
+
+    recipe: Recipe
+    delta: float | None
+    sampling: Any
+    sample_size: float | None
+
+    @property
+    def what(self) -> str:
+        return self.recipe.name
+
+    def require(self) -> None:
+        if not isinstance(self.sampling, Rule) and self.sampling not in SAMPLINGS:
+            raise ArgumentError(
+                f"sampling={self.sampling!r} is not known. Pass 'none', 'constrained', 'coreset', 'uniform' or a Rule."
+            )
+        if self.sample_size is not None:
+            validate.positive("sample_size", self.sample_size)
+            if isinstance(self.sampling, Rule) or self.sampling == "none":
+                raise ArgumentError("sample_size needs sampling='constrained' or 'uniform'. State both, or neither.")
+        self.recipe.require(self.fields(self.schema))
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Pure noise, or Gaussian noise if it is allowed and smaller for the blocks of the recipe."""
+        epsilon = validate.target_epsilon(self.epsilon)
+        delta = _DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
+        weights = [weight for _, weight in self.recipe.blocks(self.fields(self.schema))]
+        pure = math.sqrt(2.0) * sum(weights) / epsilon
+        if delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta):
+            return Guarantee(epsilon, 0.0, PURE_NOISE)
+        return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The number of rows for a sample, and the bounds of "auto" columns."""
+        bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
+        count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
+        noise = self.survey_noise(bounds + count)
+        if noise is None:
+            return Stages()
+        share, stages = count / (bounds + count), list[Stage]()
+        if count:
+            stages.append(CountStage(name="rows", share=share, blocks=lambda _: (Rows(),)))
+        if bounds:
+            stages.append(ColumnBounds(share=1.0 - share, choose=self.chosen_bounds(noise)))
+        return Stages(noise=noise, stages=tuple(stages), passes=2)
+
+    def chosen_bounds(self, noise: SurveyNoise) -> Callable[[str, ColumnRange], ColumnRange] | None:
+        """How the bounds of "auto" columns are chosen; None if they are to hold nearly all values."""
+        return Aim.of(self, noise).improved if self.recipe.power else None
+
+    def found_columns(self, facts: Findings) -> tuple[Mapping[str, Spread], list[Caution]]:
+        """How the "auto" columns spread, if what lies beyond their bounds counts, and where bounds may be poor."""
+        columns: Mapping[str, ColumnRange] = facts.found.get("columns", {})
+        if not columns:
+            return {}, []
+        if self.recipe.power == 0:
+            return {}, unclear_cautions(columns)
+        spreads = {name: column.spread for name, column in columns.items() if column.spread is not None}
+        return spreads, [*Aim.of(self, facts.noise).heavy_cautions(columns), *unclear_cautions(columns)]
+
+    def _mechanism(
+        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
+    ) -> tuple[Rule, Mechanism]:
+        fields = self.fields(rows.schema)
+        blocks = self.recipe.blocks(fields)
+        if self.recipe.counts_clipped and rows.stated.marked:
+            blocks = with_ends(blocks, fields, gaussian=self.gaussian)
+        mechanism = VectorStatistic(
+            name=self.recipe.name,
+            blocks=scaled_blocks(blocks, gaussian=self.gaussian),
+            noise=GaussianNoise(scale=1.0) if self.gaussian else LpNoise(scale=1.0),
+            by=fields.levels,
+        )
+        if not is_sampled(self.sampling, self.sample_size):
+            whole = rows.unit is None and all(map(is_whole, mechanism.blocks))
+            return UniformRule(rate=1.0), with_noise(mechanism, epsilon, delta, whole=whole)
+        n_rows = max(float(facts.found["rows"][1][0, 0]), 1.0) if "rows" in facts.found else 1.0
+        norms = NormDistribution(norms=np.array([ball.radius]), masses=np.array([n_rows]), radius=ball.radius)
+        size = None if self.sample_size is None else min(self.sample_size, n_rows)
+        solved = calibrate(self.sampling, mechanism.profile, norms, epsilon=epsilon, delta=delta, sample_size=size)
+        noise = replace(mechanism.noise, scale=mechanism.noise.scale * solved.noise)  # type: ignore[type-var]
+        return solved.rule, replace(mechanism, noise=noise)
+
+    def result(self, plan: Plan, release: Release, facts: Findings) -> Statistic:
+        recipe, fields, mechanism = self.recipe, self.fields(plan.schema), plan.mechanism
+        totals, (spreads, cautions) = np.asarray(release.value), self.found_columns(facts)
+        assert isinstance(mechanism, VectorStatistic)
+        max_rows = 1 if plan.unit is None else plan.unit.full_rows
+        spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
+        ends = EndCounts.of(totals, mechanism, fields, max_rows=max_rows, spare=spare)
+        own = replace(mechanism, blocks=tuple(block for block in mechanism.blocks if not isinstance(block, Ends)))
+        uncertainty = Uncertainty(
+            totals=totals[:, : own.places[-1].stop],
+            mechanism=own,
+            max_rows=max_rows,
+            spare=spare,
+            recipe=recipe,
+            fields=fields,
+            beyond=BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None,
+        )
+        n_rows = uncertainty.noisy_rows
+        about, note = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
+        if plan.delta > 0.0:
+            warn(delta_concern(plan.delta, most_units(plan.unit, n_rows)))
+        estimates, errors, lost = uncertainty.estimates(), uncertainty.standard_errors(), None
+        if recipe.needs_cells:
+            hidden = uncertainty.lost()
+            cautions += lost_cautions(hidden, fields)
+            by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
+            lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
+        shares = () if ends is None else ends.shares(spreads, plan.unit)
+        if ends is not None:
+            cautions += ends.cautions(shares, recipe.title)
+        notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
+        dates = recipe.is_date(fields)
+        if dates is not None:
+            dates = np.resize(dates, estimates.shape)
+        kept = "All rows were used."
+        if not plan.rule.keeps_all:
+            rate = plan.rule.smallest_probability(plan.ball.radius)
+            kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
+        scales = " and ".join(f"{scale:.4g}" for scale in sorted({max_rows * one for one in own.block_scales}))
+        return Statistic(
+            name=recipe.title,
+            clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
+            clipped=shares,
+            cautions=tuple(cautions),
+            notes=tuple(filter(None, [note, *notes])),
+            about=about,
+            certificate=replace(release.certificate, about=about),
+            estimates=estimates,
+            standard_errors=errors,
+            bounds=uncertainty.bounds,
+            rows=combined(fields.groups, recipe.rows(fields)),
+            columns=recipe.columns(fields),
+            is_date=dates,
+            noise=f"{law_in_words(own.noise)} noise of scale {scales} on each total. {kept}",
+            released=release.value,
+            plan=plan,
+            subject=fields.subject,
+            lost=lost,
+        )
+
+
+def is_sampled(sampling: object, sample_size: float | None) -> bool:
+    """Whether a sample is drawn.
+
+    The loss of a row does not depend on its values, so that no row can be left out for free: without a sample size,
+    "constrained", "uniform" and "coreset" keep all rows.
+    """
+    return isinstance(sampling, Rule) or sample_size is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What the bounds of "auto" columns are for: the statistic, and the noise of the totals of each column. Public."""
+
+    recipe: Recipe
+    deviations: Mapping[str, float]
+    by_groups: bool
+
+    @classmethod
+    def of(cls, settings: StatisticSettings, noise: SurveyNoise | None) -> Aim:
+        recipe, gaussian, fields = settings.recipe, settings.gaussian, settings.fields(settings.schema)
+        epsilon, delta = settings.left(noise)
+        blocks = scaled_blocks(with_ends(recipe.blocks(fields), fields, gaussian=gaussian), gaussian=gaussian)
+        unit = 1.0 / largest_shift(epsilon, delta) if gaussian else math.sqrt(2.0) / epsilon
+        deviations = {
+            one.name: unit * next(block.factor for block in blocks if getattr(block, "column", None) == one.start)
+            for one in fields.bounded
+        }
+        return cls(recipe=recipe, deviations=deviations, by_groups=fields.groups is not None)
+
+    def improved(self, name: str, column: ColumnRange) -> ColumnRange:
+        """The column with the best bounds for the statistic."""
+        spread = column.spread
+        if spread is None:
+            return column
+        low, high = spread.best_bounds(
+            self.recipe.noise_of_bounds, self.deviations[name], self.recipe.power, by_groups=self.by_groups
+        )
+        chosen = settled_range(
+            apart(low, high), clear=not spread.is_weak, negative=spread.negative, positive=spread.positive
+        )
+        return replace(chosen, spread=spread)
+
+    def heavy_cautions(self, columns: Mapping[str, ColumnRange]) -> list[Caution]:
+        """Name columns of which a few values that noise hides may decide the statistic."""
+        heavy = []
+        for name, column in columns.items():
+            if column.spread is not None:
+                ends = np.array([column.low]), np.array([column.high])
+                noise = self.recipe.noise_of_bounds(*ends, column.spread.mean).item()
+                if column.spread.is_heavy(column.low, column.high, self.deviations[name] * math.sqrt(noise)):
+                    heavy.append(name)
+        if not heavy:
+            return []
+        text = (
+            f"the values of the auto column(s) {listed(heavy)} have a heavy tail: a few very large ones, which noise "
+            f"hides, may decide the {self.recipe.title}, and the interval need not contain it. State bounds, or "
+            "release a median."
+        )
+        return [Caution(text, SurveyWarning)]
+
+
+def unclear_cautions(columns: Mapping[str, ColumnRange]) -> list[Caution]:
+    """Name "auto" columns of which the survey saw too little."""
+    unclear = [name for name, column in columns.items() if not column.clear]
+    if not unclear:
+        return []
+    text = (
+        f"too little stands out of the noise to find good bounds for the auto column(s) {listed(unclear)}. State their "
+        "bounds, or raise epsilon."
+    )
+    return [Caution(text, SurveyWarning)]
+
+
+def wide_ball(engine: Engine) -> Ball:
+    """A ball that holds every scaled row, also one with missing cells, so that rows are not clipped to it."""
+    return Ball(radius=4.0 * math.sqrt(engine.n_features) if engine.schema is not None else 1.0)
+
+
+def with_noise(mechanism: Totals, epsilon: float, delta: float, *, whole: bool) -> Totals:
+    """The mechanism with the noise that all rows need. Whole totals have geometric noise."""
+    if delta > 0.0:
+        return replace(mechanism, noise=gaussian_noise(epsilon=epsilon, delta=delta))
+    noise: NoiseLaw = geometric_noise(epsilon=epsilon) if whole else laplace_noise(epsilon=epsilon)
+    mechanism = replace(mechanism, noise=noise)
+    limit = min(Fraction(epsilon), exact(epsilon))
+    while (exact_epsilon(mechanism, UniformRule(rate=1.0), Ball(radius=1.0)) or 0) > limit:
+        # Products of the scale and the factors are rounded.
+        noise = replace(noise, scale=math.nextafter(noise.scale, math.inf))  # type: ignore[type-var]
+        mechanism = replace(mechanism, noise=noise)
+    return mechanism
+
+
+def scaled_blocks(blocks: list[Weighted], *, gaussian: bool) -> tuple[Block, ...]:
+    """The blocks with the smallest factors that together have the price of one count."""
+    weights = [weight for _, weight in blocks]
+    total = math.hypot(*weights) if gaussian else math.fsum(weights)
+    factors = [total / weight for weight in weights]
+    power = 2 if gaussian else 1
+    if sum(1 / Fraction(factor) ** power for factor in factors) > 1:
+        factors = [factor * _ROOM for factor in factors]
+    return tuple(replace(block, factor=factor) for (block, _), factor in zip(blocks, factors, strict=True))
+
+
+def is_whole(block: Block) -> bool:
+    """Whether a row adds whole numbers to a block."""
+    return isinstance(block, (Rows, Bins, Levels)) or (isinstance(block, Split) and block.degree == 0)
+
+
+def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: bool) -> tuple[str, str]:
+    """What a statistic of rows is about, and a note on how much weight people have together.
+
+    `noisy_rows` is a released number of rows. With units it is the sum of their weights, to which a person with missing
+    cells adds less than one. The note is empty if the text or the values tell.
+    """
+    number = f"about {noisy_rows:,.0f}" if noisy_rows >= 0.5 else ""
+    if unit is None:
+        whole = {"count": "number of rows", "histogram": "number of rows by bin", "sum": "total over all rows"}
+        return whole.get(title) or " ".join(filter(None, (title, "over", number, "rows"))), ""
+    (one, many), note = people_word(unit.column), ""
+    if unit.full_rows == 1:
+        texts = [f"{title} over {many}; each {one} counts once, with all rows sharing one weight"]
+        if by_groups:
+            texts.append(f"a {one} in several groups counts in each by the share of rows there")
+        if number and title != "description":
+            note = f"the weights of the {many} add up to {number}; a {one} with missing cells adds less than 1"
+    else:
+        limit = f"a {one} with more than {unit.full_rows} rows counts as {unit.full_rows} rows"
+        texts = [f"{title} over the rows of {many}; {limit}"]
+    if title == "description":
+        texts.append(
+            f"count is no number of {many}, as one with missing cells adds less than 1: count adds up these weights"
+        )
+    return "; ".join(texts), note
+
+
+def law_in_words(noise: NoiseLaw) -> str:
+    return {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}.get(type(noise), "Laplace")

@@ -1,0 +1,95 @@
+"""Denoising and merging of centers: functions of released numbers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pais
+from pais.kmeans.clustering import cells_from_spread, denoise, spread_of_moment
+from pais.kmeans.lloyd import into_ball, merge, nearest
+from pais.kmeans.planning import KMeansSettings
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
+def test_denoising_removes_pure_noise(shape: tuple[int, int]) -> None:
+    noise = np.random.default_rng(0).standard_normal(shape)
+    last = shape[0] // 2
+    shrunk, left = denoise(noise, np.ones(shape[0]), last)
+    assert shrunk.shape == (last, shape[1])
+    assert np.square(shrunk).sum() < 0.02 * np.square(noise[-last:]).sum()
+    assert np.all(left >= 0.0)
+    assert left.mean() < 0.02 * shape[1]
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
+def test_denoising_keeps_a_strong_signal_and_removes_the_noise_across_it(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    signal = 50.0 * rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    last = shape[0] // 2
+    shrunk, left = denoise(signal + rng.standard_normal(shape), np.ones(shape[0]), last)
+    error = np.square(shrunk - signal[-last:]).sum() / last
+    assert error < 0.2 * shape[1]
+    # The error it states: noise along the three directions that are kept.
+    np.testing.assert_allclose(left, 3.0, rtol=0.05)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 40])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_merging_gives_k_finite_centers_among_the_cells(n: int, k: int) -> None:
+    rng = np.random.default_rng(n)
+    points = rng.normal(size=(n, 3))
+    merged = merge(points, rng.random(n) + 1e-9, k, rng)[0]
+    assert merged.shape == (k, 3)
+    assert np.all(np.isfinite(merged))
+    assert np.linalg.norm(merged, axis=1).max() < np.linalg.norm(points, axis=1).max() + 0.1
+
+
+def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
+    rng = np.random.default_rng(0)
+    middles = 10.0 * rng.normal(size=(4, 3))
+    points = np.repeat(middles, 6, axis=0) + 0.01 * rng.normal(size=(24, 3))
+    mass = rng.random(24) + 0.1
+    merged = merge(points, mass, 4, rng)[0]
+    expected = [np.average(points[6 * j : 6 * j + 6], axis=0, weights=mass[6 * j : 6 * j + 6]) for j in range(4)]
+    np.testing.assert_allclose(merged[nearest(np.array(expected), merged)], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.7])
+def test_merging_equal_cells(value: float) -> None:
+    merged = merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))[0]
+    np.testing.assert_allclose(merged, value)
+
+
+@pytest.mark.parametrize("moment", [np.zeros((4, 4)), -np.eye(4), np.diag([1e6, 1.0, 0.0, 0.0])])
+def test_a_start_is_made_of_any_second_moment_and_stays_in_the_ball(moment: np.ndarray) -> None:
+    spread = spread_of_moment(moment, 1.0, 1000.0, 2.0)
+    start, distance = cells_from_spread(spread, 12, 3.0, np.random.default_rng(0))
+    assert start.shape == (12, 4)
+    assert distance >= 0.0
+    assert np.all(np.linalg.norm(start, axis=1) <= 3.0 * (1 + 1e-12))
+
+
+def test_the_spread_of_a_second_moment_is_its_covariance_where_noise_is_negligible() -> None:
+    rng = np.random.default_rng(0)
+    covariance = np.cov(rng.normal(size=(4, 100)))
+    spread = spread_of_moment(1000.0 * covariance, 1e-9, 1000.0, 1.0)
+    np.testing.assert_allclose(spread.T @ spread, covariance, atol=1e-9)
+
+
+def test_centers_beyond_the_radius_are_brought_back_to_it_and_others_left() -> None:
+    centers = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(into_ball(centers, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("gaussian", 1e-30), ("laplace", 0.0), ("l2", 0.0)])
+def test_noisy_counts_that_are_all_zero_give_centers_in_the_ball(mechanism: str, delta: float) -> None:
+    # So many rows are stated that the steps of the counts are coarser than all rows that there are.
+    norms = pais.NormDistribution.from_quantiles(lambda level: 6.0 * level, n_rows=1e20, radius=6.0)
+    settings = KMeansSettings(
+        n_clusters=2, epsilon=1.0, delta=delta, radius=6.0, norms=norms, mechanism=mechanism, sampling="none"
+    )
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    value = pais.fit(rows, settings).value
+    assert not np.any(value.noisy_counts)
+    assert np.all(np.linalg.norm(value.centers, axis=1) <= 6.0)
