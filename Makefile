@@ -8,7 +8,7 @@ STUDY := $(VENV)/study
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 # Where the numbers of a guarantee are made.
-CERTIFYING := src/pais/privacy/amplification.py,src/pais/accounting/*,src/pais/privacy/calibration.py,src/pais/privacy/calibration.py,src/pais/mechanisms/noise.py
+CERTIFYING := src/pais/privacy/amplification.py,src/pais/accounting/*,src/pais/privacy/calibration.py,src/pais/mechanisms/noise.py
 
 # Read by `make test`: for instance TESTING=--cov to measure what the tests reach.
 TESTING ?=

@@ -13,8 +13,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 import pais
 from pais import GaussianNoise, KMeansSettings, Plan, Survey
-from pais._base.lattice import IntArray, Lattice
-from pais._base.randomness import BitSource
+from pais._base.lattice import IntArray
 from pais.accounting.ledger import accounts
 from pais.planning.survey import SurveyNoise
 from pais.privacy.amplification import largest_shift
@@ -138,19 +137,6 @@ def test_a_survey_without_rows_above_its_noise_spends_the_rest_on_the_norms(monk
     assert not fit.survey.above_noise
     assert len(stages) == 2
     assert math.hypot(*stages) == pytest.approx(fit.plan.survey_shift, rel=1e-9)
-
-
-def test_the_noise_that_is_drawn_is_the_noise_that_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages, drawn = spied(monkeypatch), []
-    draw_steps = GaussianNoise.draw_steps
-
-    def draw(self: GaussianNoise, shape: Any, lattice: Lattice, bits: BitSource, **more: Any) -> IntArray:
-        drawn.append(self.scale)
-        return draw_steps(self, shape, lattice, bits, **more)
-
-    monkeypatch.setattr(GaussianNoise, "draw_steps", draw)
-    pais.fit(cloud(4000), settings_of(2.0), random_state=0)
-    assert [1.0 / drawn[0], 1.0 / drawn[2]] == pytest.approx([stages[0], stages[2]], rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-8])

@@ -243,34 +243,6 @@ def test_more_epsilon_never_means_more_noise(fact: Facts, factor: float) -> None
 
 
 @FEWER
-@given(facts(samplings=["none"]))
-def test_no_sampling_keeps_every_row(fact: Facts) -> None:
-    plan = fact.plan()
-    assert np.all(plan.rule.probability(np.linspace(0.0, fact.radius, 100)) == 1.0)
-    assert kmeans_of(plan).largest_weight == 1.0
-
-
-@pytest.mark.slow
-@FEWER
-@given(facts(samplings=["constrained", "coreset", "uniform"]))
-def test_no_more_rows_are_kept_than_were_asked_for(fact: Facts) -> None:
-    arguments = fact.arguments()
-    plan = plan_kmeans(**arguments)
-    assert plan.norms is not None
-    asked = plan.norms.n_rows if arguments["sample_size"] is None else arguments["sample_size"]
-    assert plan.norms.expected_size(plan.rule) <= asked * (1.0 + 1e-6)
-
-
-@FIXED
-@given(facts(samplings=["constrained"]))
-def test_sampling_for_free_keeps_the_noise_of_all_rows(fact: Facts) -> None:
-    # More rows than are free come down to those; very many rows would be capped if no size were stated.
-    free = fact.plan(sample_size=1e30).mechanism.profile(1.0, fact.radius)
-    all_rows = fact.plan(sampling="none").mechanism.profile(1.0, fact.radius)
-    assert float(free) == pytest.approx(float(all_rows), rel=1e-6)
-
-
-@FEWER
 @given(facts())
 def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
     mechanism = kmeans_of(fact.plan())

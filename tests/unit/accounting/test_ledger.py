@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -149,6 +150,9 @@ def test_a_release_that_cannot_be_rebuilt_counts_with_its_price(tmp_path: Path) 
     known, rebuilt = ledger.record_losses(X), pais.Ledger(path=ledger.path).record_losses(X)
     assert np.median(known) < np.min(rebuilt)
     assert np.asarray(rebuilt) == pytest.approx(ledger.spent.epsilon)
+    entry = ledger.entries[0]
+    (whole,) = parts_of(dataclasses.replace(entry, parts=({"epsilon": 0.1},)))
+    assert (whole.what, whole.epsilon, whole.delta) == (entry.what, entry.epsilon, entry.delta)
 
 
 def test_record_losses_repr_says_not_protected() -> None:

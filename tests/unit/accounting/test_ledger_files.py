@@ -51,6 +51,10 @@ DAMAGE: dict[str, Callable[[str], str]] = {
     "entries of another type": edited(lambda found: found.update(entries={})),
     "an entry twice": edited(lambda found: found["entries"].append(found["entries"][0])),
     "parts of another type": edited(lambda found: found["entries"][0].update(parts="none")),
+    "parts of another price": edited(
+        lambda found: found["entries"][0].update(parts=[{"what": "x", "epsilon": 0.1, "delta": 0.0}])
+    ),
+    "a number for a text": edited(lambda found: found["entries"][0].update(note=7)),
     "deep": lambda content: "[" * 100_000,
 }
 
@@ -252,6 +256,14 @@ def _spend_in_fork(ledger: pais.Ledger, queue: Any) -> None:
         queue.put("spent")
     except pais.ArgumentError:
         queue.put("refused")
+
+
+def test_ledger_in_memory_is_tied_to_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = pais.Ledger(epsilon=1.0)
+    monkeypatch.setattr(stores.os, "getpid", lambda: -1)
+    for use in (lambda: ledger.spend(what="x", epsilon=0.5), lambda: ledger.spent):
+        with pytest.raises(pais.ArgumentError, match="another process"):
+            use()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
