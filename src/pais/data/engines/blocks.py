@@ -170,13 +170,17 @@ class Block(ABC):
     def _rough_powers(self, ball: Ball) -> FloatArray:
         """Return the powers of all rows, up to rounding; infinite or NaN where they overflow or are not finite."""
 
+    def _norms_at(self, index: Index, ball: Ball, power: FloatArray) -> FloatArray:
+        """Return the norms of the rows at `index`, whose rough powers are known."""
+        return ball.norms(self.taken(index, ball))
+
     def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
         """Return the bin of the norm of each row about the center; the number of bins if the row is not finite."""
-
-        def norms_at(index: Index) -> FloatArray:
-            return _widest(ball).norms(self.taken(index, ball))
-
-        return bins_of_powers(self._rough_powers(ball), bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
+        power, wide = self._rough_powers(ball), _widest(ball)
+        squared = ball.order == 2.0
+        return bins_of_powers(
+            power, bins_per_octave, squared=squared, norms_at=lambda index: self._norms_at(index, wide, power)
+        )
 
     def mass_in_bins(self, ball: Ball) -> IntArray:
         """Return the total mass of the finite rows in each bin of norms, in steps."""
@@ -347,6 +351,11 @@ class ColumnBlock(Block):
         if ball.order not in (1.0, 2.0):
             return ball.norms(ball.shift(self.rows()))
         return ball.norms_of_powers(self._rough_powers(ball), len(self._columns))
+
+    def _norms_at(self, index: Index, ball: Ball, power: FloatArray) -> FloatArray:
+        if ball.order not in (1.0, 2.0):
+            return super()._norms_at(index, ball, power)
+        return ball.norms_of_powers(power.take(index), len(self._columns))
 
     def taken(self, index: Index, ball: Ball) -> FloatArray:
         return self._gathered(index, ball)
