@@ -14,7 +14,8 @@ import warnings
 from pathlib import Path
 
 import pais
-from benchmarks.picture import PLACE, draw_report
+from benchmarks.picture import PLACE
+from benchmarks.picture_segments import draw_report
 
 REGIONS = ["north", "south", "east", "west"]
 
