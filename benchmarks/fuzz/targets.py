@@ -25,7 +25,7 @@ import pais
 from benchmarks.fuzz.mutations import changed_arguments, changed_document, changed_text, paths_of, text_of
 from pais.accounting.ledger import Ledger
 from pais.accounting.stores import parts_of
-from pais.cli import ledgers as books
+from pais.cli import commands
 from pais.cli.app import app
 from pais.cli.explain import explain_file
 from pais.cli.guard import BAD_ARGUMENT, OUT_OF_REACH
@@ -290,7 +290,7 @@ def _read_certificate(path: Path, case: int) -> None:
 
 def _open_ledger(path: Path, case: int) -> None:
     ledger = Ledger(path=path)
-    books.ledger_description(ledger)
+    commands.ledger_description(ledger)
     if case % 50 == 0:
         for entry in ledger.entries:
             parts_of(entry)

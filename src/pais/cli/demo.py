@@ -6,7 +6,6 @@ import importlib.resources
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,6 +18,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from pais._base.numerics import FloatArray
 from pais.cli import files, options, show
+from pais.data.labels import CenterModel
 from pais.data.tables import Table, read
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
@@ -75,21 +75,20 @@ class Demo:
         }
 
 
-def demo(run: options.Run, out: Path, repeats: int) -> None:
+def demo(wanted: options.Demo) -> None:
     """Run the comparison, write the first constrained run as a release, and show the table."""
-    if run.seed is not None:
-        show.warn(show.SEED_WARNING)
-    files.require_free([out / name for name in files.RELEASE], overwrite=True)
-    with show.stages(total=len(SAMPLINGS) * repeats + 2, quiet=run.quiet) as begin:
+    files.require_free([wanted.out / name for name in files.RELEASE], overwrite=True)
+    with show.watch(quiet=wanted.quiet) as bar:
         table = bundled_sample()
-        names = files.require_names(table.names, files.COUNT_COLUMN)
-        comparison = compare(table, repeats=repeats, seed=run.seed, begin=begin)
-        begin("write")
+        comparison = compare(table, repeats=wanted.repeats, seed=wanted.seed, begin=bar.begin)
+        bar.begin("write")
         header = ReportHeader(title=TITLE, data_name=DATA_NAME, date=today())
-        paths = files.write_release(out, comparison.fit, names, header)
-    if run.as_json:
+        model = CenterModel(centers=comparison.fit.value.centers, columns=table.names).to_dict()
+        results = comparison.fit.results(table.names)
+        paths = files.write_release(wanted.out, comparison.fit, results, table.names or (), model, header)
+    if wanted.as_json:
         show.print_json({**comparison.describe(), "files": paths})
-    elif not run.quiet:
+    elif not wanted.quiet:
         demo_table(comparison)
         show.say(f"The first constrained run as a report: open {paths['report.html']}")
 

@@ -1,12 +1,12 @@
-"""Options of the commands, named as in the API. Commands that share options share a dataclass of them."""
+"""The options of each command, named as in the API. A command is a dataclass of them, and its docstring is its help."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from contextvars import ContextVar
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -16,11 +16,21 @@ from typer.core import TyperCommand, TyperGroup
 
 from pais.cli.guard import spelling
 
+#: Names of the options that the user passed to the running command, whatever their values.
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("given")
+
 # Arguments that have another name on the command line, or that `pais check` mentions for other commands.
 _ELSEWHERE = {"random_state": "--seed", "missing": "--missing"}
 
 # Options that take several parts with commas between them.
 _LISTS = ("columns", "by", "carry", "classes", "q")
+
+
+class Group(TyperGroup):
+    """The program itself. Its help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
 
 
 class Command(TyperCommand):
@@ -48,15 +58,10 @@ class Command(TyperCommand):
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
+        given = [name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") != "DEFAULT"]
+        GIVEN.set(tuple(given))
         with spelling(self.options):
             return super().invoke(ctx)
-
-
-class Group(TyperGroup):
-    """The program itself, shown in the same way as its commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
@@ -64,6 +69,33 @@ def _without_types(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
     return parameters
+
+
+def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
+    """A function with the fields of a dataclass as its parameters, which typer reads. It runs a command with them."""
+    hints = get_type_hints(options, include_extras=True)
+    # Options that a class defines come before those that it inherits.
+    places = {name: place for place, base in reversed([*enumerate(options.__mro__)]) for name in _own(base)}
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in sorted(fields(options), key=lambda field: places[field.name])
+    ]
+
+    def command(**values: Any) -> None:
+        run(options(**values))
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _own(kind: type[Any]) -> list[str]:
+    return list(vars(kind).get("__annotations__", ()))
 
 
 class SamplingName(str, Enum):
@@ -114,6 +146,9 @@ def number_or(word: str, kind: Callable[[str], float] = float, noun: str = "numb
             raise typer.BadParameter(f"{text!r} is not a valid {noun}, nor {word!r}.") from None
 
     return parsed
+
+
+# Options that several commands share.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,29 +241,8 @@ class Rows(Place, Units):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked(Place):
-    """The file and the columns that `pais check` compares."""
-
-    columns: Annotated[
-        str,
-        typer.Option(
-            "--columns",
-            help="What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
-            "columns.yaml or columns.json.",
-            show_default=False,
-        ),
-    ] = ""
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="Column that names the person, or other unit, of each row.")
-    ] = None
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column that a regression or classification is to predict.")
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Center:
-    """The center alone, for a survey."""
+    """The center of the norms."""
 
     center: Annotated[
         str | None,
@@ -236,21 +250,6 @@ class Center:
             "--center", help="Public origin of the norms: numbers separated by commas, or a file that contains them."
         ),
     ] = None
-
-
-Sampling = Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")]
-Quantile = Annotated[
-    float | None,
-    typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
-]
-MaxEpsilonIfKept = Annotated[
-    float | None,
-    typer.Option(
-        "--max-epsilon-if-kept",
-        help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
-        "Default: epsilon + 15.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,17 +274,26 @@ class Norms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(Center, Norms):
-    """Public facts about the rows."""
+class Sampled:
+    """How the rows of a model are sampled."""
 
-    survey: Annotated[
-        Path | None,
-        typer.Option("--survey", help="File with facts from `pais survey`. Its price counts within --epsilon."),
+    sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
+    quantile: Annotated[
+        float | None,
+        typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
+    ] = None
+    max_epsilon_if_kept: Annotated[
+        float | None,
+        typer.Option(
+            "--max-epsilon-if-kept",
+            help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
+            "Default: epsilon + 15.",
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMeans(Facts):
+class Clusters(Sampled, Center, Norms):
     """Settings of a private k-means; `KMeansSettings` checks them."""
 
     n_clusters: Annotated[
@@ -311,7 +319,6 @@ class KMeans(Facts):
             "0 with 'laplace' and 'l2'.",
         ),
     ] = None
-    sampling: Sampling = SamplingName.constrained
     sample_size: Annotated[
         str | None,
         typer.Option(
@@ -322,8 +329,6 @@ class KMeans(Facts):
             "predicted spread within segments is within 0.2 % of the best.",
         ),
     ] = None
-    quantile: Quantile = None
-    max_epsilon_if_kept: MaxEpsilonIfKept = None
     mechanism: Annotated[
         MechanismChoice,
         typer.Option("--mechanism", help="Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon."),
@@ -331,13 +336,23 @@ class KMeans(Facts):
     algorithm: Annotated[
         AlgorithmChoice, typer.Option("--algorithm", help="'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.")
     ] = AlgorithmChoice.refined
+    survey: Annotated[
+        Path | None,
+        typer.Option("--survey", help="File with facts from `pais survey`. Its price counts within --epsilon."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
-    """What a command prints."""
+class JSON:
+    """A command that can print JSON."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(JSON):
+    """What a command prints."""
+
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary, only warnings.")] = False
 
 
@@ -348,6 +363,23 @@ class Run(Output):
     seed: Annotated[
         int | None,
         typer.Option("--seed", min=0, help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overwrite:
+    """A command that writes files."""
+
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Run, Overwrite):
+    """A command that spends budget."""
+
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="Budget of these rows, from `pais ledger`. It is charged before noise is drawn."),
     ] = None
 
 
@@ -364,39 +396,343 @@ class Report:
     ] = ""
 
 
-Ledger = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="Budget of these rows, from `pais ledger`. It is charged before noise is drawn."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+# The commands.
 
 
-def grouped(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn each parameter of a command that is a dataclass into the options that its fields declare."""
-    hints = get_type_hints(function, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    parameters = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in groups:
-            # Options that a group defines come before those that it inherits.
-            own = groups[name].__annotations__
-            ordered = sorted(fields(groups[name]), key=lambda field: field.name not in own)
-            parameters += [_parameter(groups[name], field) for field in ordered]
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+@dataclass(frozen=True, kw_only=True)
+class Demo(Run):
+    """Compare four sampling methods at the same privacy guarantee, on a bundled public sample."""
 
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[operator]  # a class
-        function(**values)
-
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    out: Annotated[Path, typer.Option("--out", help="Directory for the report and the centers.")] = Path("out")
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Runs of each sampling method.")] = 9
 
 
-def _parameter(group: Any, field: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    annotation = get_type_hints(group, include_extras=True)[field.name]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+@dataclass(frozen=True, kw_only=True)
+class Example(Overwrite):
+    """Write a table about people who do not exist, to try the other commands on."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv or .parquet.")]
+    people: Annotated[int, typer.Option("--people", min=1, help="Number of people. They have six rows on average.")] = (
+        10_000
+    )
+    seed: Annotated[int, typer.Option("--seed", help="The same seed writes the same table.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Place, JSON, Overwrite):
+    """Compare a file with what you state about it, for the data's owner. NOT private; no ledger is charged."""
+
+    columns: Annotated[
+        str,
+        typer.Option(
+            "--columns",
+            help="What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
+            "columns.yaml or columns.json.",
+            show_default=False,
+        ),
+    ] = ""
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Column that names the person, or other unit, of each row.")
+    ] = None
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column that a regression or classification is to predict.")
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write, such as check.json. It is as secret as the data.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey(Rows, Center, Release):
+    """Release noisy statistics of the norms of the rows. This spends --epsilon of the rows' budget."""
+
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Price of the survey for each row.")]
+    quantile: Annotated[
+        float | None,
+        typer.Option("--quantile", help="Share of the rows within the radius. Default: the plan chooses the radius."),
+    ] = None
+    mechanism: Annotated[
+        MechanismChoice, typer.Option("--mechanism", help="Noise of the later release; it decides the norm.")
+    ] = MechanismChoice.gaussian
+    out: Annotated[Path | None, typer.Option("--out", help="File to write, such as survey.json.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Clusters, Units, Output, Overwrite):
+    """Plan a private k-means from public facts. No data is read and no budget is spent."""
+
+    n_features: Annotated[
+        int | None, typer.Option("--n-features", help="Number of columns. Default: the length of the center.")
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", help="File to write, such as plan.json.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Rows, Run, Overwrite):
+    """Draw the weighted sample of a plan, for the data's owner. It is NOT a private release; no ledger is charged."""
+
+    plan: Annotated[Path, typer.Option("--plan", help="Plan to sample for, from `pais plan --out plan.json`.")]
+    out: Annotated[Path, typer.Option("--out", help="Parquet file to write. It is secret.")]
+    carry: Annotated[
+        str | None,
+        typer.Option("--carry", help="Columns to copy beside the features, separated by commas. They are secret too."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeans(Clusters, Rows, Release, Report):
+    """Release cluster centers with a certificate and a report. Facts not stated are surveyed and paid for."""
+
+    out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")]
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="Plan from `pais plan --out plan.json`, instead of clusters, epsilon and facts."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Sampled, Rows, Norms, Release, Report):
+    """A model that an estimator fits."""
+
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="Guarantee for everything that is released, survey included.")
+    ]
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Default: the smaller of 1e-6 and 1 / (10 * number of rows, stated or surveyed)."),
+    ] = None
+    sample_size: Annotated[
+        str | None,
+        typer.Option(
+            "--sample-size",
+            parser=number_or("free"),
+            metavar="FLOAT|free",
+            help="Expected rows in the sample. Default: 'free', the fewest without extra noise.",
+        ),
+    ] = None
+    out: Annotated[Path, typer.Option("--out", help="Directory for the values, the certificate and the report.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervised(Model):
+    """A model of a target."""
+
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            help="Column to predict. The other columns of --columns are the features; what is not stated about them, "
+            "or about the target, is found privately.",
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(Supervised):
+    """Release coefficients of a linear regression, with a certificate and a report.
+
+    Facts not stated are surveyed and paid for.
+    """
+
+    alpha: Annotated[
+        str,
+        typer.Option(
+            "--alpha",
+            parser=number_or("noise"),
+            metavar="FLOAT|noise",
+            help="Penalty on large coefficients. 'noise' chooses it from the known scale of the noise.",
+        ),
+    ] = "noise"
+    fit_intercept: Annotated[
+        bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(Supervised):
+    """Release coefficients of a logistic regression, with a certificate and a report.
+
+    Facts not stated are surveyed and paid for.
+    """
+
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            help="The classes of the target, which are public: 'yes|no'. Not needed if --columns states them, as in "
+            "premium=bool or 'answer=\\[yes|no]'.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCA(Model, Center):
+    """Release principal components, with a certificate and a report. Facts not stated are surveyed and paid for."""
+
+    n_components: Annotated[
+        str,
+        typer.Option(
+            "--n-components",
+            parser=number_or("auto", lambda text: int(text) if text.isdecimal() else float(text)),
+            metavar="INTEGER|FLOAT|auto",
+            help="Number of components, or a share of the variance below 1. 'auto' keeps those above the noise.",
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Rows, Release):
+    """A statistic of a table, its columns and its groups."""
+
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Guarantee for everything that is released.")]
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            help="Columns with public categories, which form groups: 'region=\\[north|south]', or names of columns "
+            "whose categories --columns states. 'age=ranges(0,18,65,110)' are ranges of numbers, and "
+            "'joined=months(2024-01-01,2024-12-31)' are months of dates; days, weeks, quarters and years are written "
+            "in the same way. More groups do not raise the noise.",
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            help="Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "
+            "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+            "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
+            "without it.",
+        ),
+    ] = None
+    missing: Annotated[
+        MissingChoice,
+        typer.Option(
+            "--missing",
+            help="Cells with NaN, infinity, nothing or text: 'drop' leaves them out and keeps the other cells of the "
+            "row; a covariance leaves out the row. 'midpoint' replaces them by the middle of the bounds. 'error' stops "
+            "and names the columns. That is outside the guarantee, because one row decides whether the command "
+            "succeeds.",
+        ),
+    ] = MissingChoice.drop
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
+            "certificate is part of it; that of a table is written beside it, to mean.certificate.json.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class People(Table):
+    """A statistic that allows Gaussian noise."""
+
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic(People):
+    """A statistic that allows samples too."""
+
+    sampling: Annotated[
+        SamplingName, typer.Option("--sampling", help="Sampling rule, with --sample-size. Default: all rows.")
+    ] = SamplingName.none
+    sample_size: Annotated[
+        float | None, typer.Option("--sample-size", help="Expected rows in the sample. A sample adds error.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Statistic):
+    """Numbers of cells in bins."""
+
+    bins: Annotated[
+        str, typer.Option("--bins", help="Number of bins between the bounds, or their edges with commas: 0,18,65,100.")
+    ] = "10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantile(Table):
+    """Quantiles, which have pure epsilon."""
+
+    q: Annotated[str, typer.Option("--q", help="Levels between 0 and 1, with commas: 0.25,0.5,0.75.")] = "0.5"
+    step: Annotated[
+        float | None, typer.Option("--step", help="Values are multiples of this public number. Default: a fine grid.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label(Place, Output, Overwrite):
+    """Label rows with their nearest released center. Labels are NOT protected; no ledger is charged."""
+
+    model: Annotated[Path, typer.Option("--model", help="Directory of a release, from `pais kmeans --out DIR`.")]
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to", help="Parquet file to write, one label per row in the order of the rows; with Spark, a directory."
+        ),
+    ]
+    carry: Annotated[
+        str | None, typer.Option("--carry", help="Columns to copy beside the labels, such as an id, with commas.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Output):
+    """Test the guarantee of a plan on synthetic neighbouring tables.
+
+    No data is read and no budget is spent. Exit code 1 means that the guarantee is refuted. That is a bug: please
+    report it.
+    """
+
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan to audit, from `pais plan --out plan.json`.")]
+    method: Annotated[
+        AuditMethod,
+        typer.Option(
+            "--method",
+            help="replay compares all that the plan does on two tables when the same noisy values leave; runs counts "
+            "outputs of many runs, and tests the noise itself.",
+        ),
+    ] = AuditMethod.replay
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=2, help="Runs on each of the two tables. Default: 100,000.")
+    ] = None
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", min=0.1, help="Time limit of runs. The audit uses those finished by then. Default: 60."
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", help="Confidence of the lower bound of runs. Default: 0.99.")
+    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes runs reproducible. A replay always is.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(JSON):
+    """Say what a file of pais is: a certificate, a plan or a survey in plain words, or another output."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that pais wrote, such as certificate.json.")]
+    values: Annotated[
+        Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger(JSON):
+    """Create the ledger of a set of rows, or show how much was spent and how much remains."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file. --epsilon creates it if it is missing.")]
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Total budget for the rows, written to a new ledger.")
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Total delta, written to a new ledger. Default: 1e-5, for ten default releases."),
+    ] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from pais.kmeans.view import DATE, NOT_DISTINCT, SHARE, WITHIN_NOISE, Sizes, Vie
 from pais.mechanisms.noise import NoiseLaw
 from pais.planning.fit import CLEAR
 from pais.show.grid import N_STEPS, PRINTED_TOGETHER, Bars, Cell, bars_table, row_head, table_of
-from pais.show.results import Results, as_sentence
+from pais.show.results import Results, TextTable, as_sentence
 from pais.show.text import breakable, error_text, escaped, paragraph, percent, section, table
 
 # The last step of colour stands for this many standard deviations.
@@ -433,6 +434,7 @@ class Segments(Results):
 
     title = "Segments"
     noun = "segments"
+    table = "centers"
     of_rows = "of"
     cautions = (
         (
@@ -471,6 +473,30 @@ class Segments(Results):
     @property
     def noisy_count(self) -> float:
         return float(self._fit.value.noisy_counts.sum())
+
+    def value_columns(self) -> dict[str, Any]:
+        value, schema = self._fit.value, self._fit.schema
+        plain = dict(zip(self._view.names, value.centers.T, strict=True))
+        columns: dict[str, Any] = plain if schema is None else schema.decode_frame(value.centers)
+        return {**columns, "noisy_count": value.noisy_counts}
+
+    def text_table(self, width: int) -> TextTable:
+        """Features are rows and centers are columns, unless there are many centers."""
+        view, sizes = self._view, self._sizes
+        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
+        if not sizes.split:
+            columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
+        for feature, name in enumerate(view.names):
+            cells = zip(view.texts(feature)[0], view.cells[:, feature], strict=True)
+            columns.append((name, [text if clear else f"({text})" for text, clear in cells]))
+        table = [["segment", *map(str, range(len(view.values)))], *([name, *texts] for name, texts in columns)]
+        header, *rows = table if len(view.values) <= width else map(list, zip(*table, strict=True))
+        lines = segment_lines(self._fit, view.names)
+        if not view.cells.all():
+            lines.insert(
+                0, "In parentheses: within two standard errors of the average, or a feature that noise drowns."
+            )
+        return TextTable("Segments", header, rows, "\n".join(lines))
 
     def sections(self) -> list[str]:
         fit, view, sizes = self._fit, self._view, self._sizes

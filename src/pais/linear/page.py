@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.cards import number
@@ -14,11 +16,11 @@ from pais._base.numerics import FloatArray
 from pais.data.checks import all_of, listed
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Scale
 from pais.data.schema import Schema
-from pais.linear.coefficients import references
+from pais.linear.coefficients import references, with_intervals
 from pais.planning.fit import CLEAR
 from pais.show.grid import Bars, Cell, Grid, around, bars_table, row_head
-from pais.show.results import Results, as_sentence
-from pais.show.text import escaped, paragraph, percent, section, value_text
+from pais.show.results import Results, TextTable, as_sentence
+from pais.show.text import error_text, escaped, paragraph, percent, section, value_text
 
 #: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.
 HIDDEN = "hidden by noise"
@@ -122,7 +124,7 @@ class RegressionResults(Results):
     '1 of 2 coefficients is clearly different from zero'
     """
 
-    noun = "coefficients"
+    noun = table = "coefficients"
     cautions = (
         (
             "Errors of predictions are not protected.",
@@ -293,6 +295,39 @@ class RegressionResults(Results):
         way = "higher" if value > 0.0 else "lower"
         return f"{step}, {self.target} is {way} by {size}{than} ({' to '.join(ends)})."
 
+    def value_columns(self) -> dict[str, Any]:
+        values, errors, names = self.values, self.standard_errors, [*self.names]
+        hidden, compared_with = self.is_hidden, [reference or None for reference in self.compared_with]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            values, errors = (
+                np.column_stack([values, self.intercepts]),
+                np.column_stack([errors, self.intercept_errors]),
+            )
+            hidden = np.column_stack([hidden, np.zeros(len(values), dtype=bool)])
+            names.append("intercept")
+            compared_with.append(None)
+        columns: dict[str, Any] = {"class": np.repeat(self.classes, len(names))} if len(values) > 1 else {}
+        columns |= {"feature": names * len(values), **with_intervals(values.ravel(), errors.ravel(), hidden.ravel())}
+        return columns | {"compared_with": pa.array(compared_with * len(values), pa.string())}
+
+    def text_table(self, width: int) -> TextTable:
+        lines = zip(self.values.T, self.standard_errors.T, self.clear.T, self.is_hidden.T, strict=True)
+        rows = [
+            [name, *(_text_cell(*numbers) for numbers in zip(*line, strict=True))]
+            for name, line in zip(self.names, lines, strict=True)
+        ]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            pairs = zip(self.intercepts, self.intercept_errors, strict=True)
+            rows.append(["intercept", *(_text_cell(*pair, True, False) for pair in pairs)])
+        is_weak = not (self.clear | self.is_hidden).all()
+        note = "value ± standard error" + ("; in parentheses: within two of them of zero" if is_weak else "")
+        if len(self.classes) == 1:
+            note += f"\nA coefficient is the change of the log odds of {self.target} = {self.classes[0]}."
+        if self.comparison is not None:
+            note += f"\n{as_sentence(self.comparison)}"
+        header = ["feature", *(self.classes if len(self.values) > 1 else ("coefficient",))]
+        return TextTable("Coefficients", header, rows, note)
+
     def _introduction(self) -> str:
         return " ".join(filter(None, [self._change(), escaped(as_sentence(self._comparison_in_general))]))
 
@@ -414,6 +449,13 @@ class RegressionResults(Results):
             f'<div class="charts wide-charts">\n{"".join(figures)}\n</div>',
             paragraph(f"At most {_STRONGEST} clear coefficients of each class. Bars show two standard errors.", "soft"),
         )
+
+
+def _text_cell(value: float, error: float, clear: bool, hidden: bool) -> str:
+    if hidden:
+        return HIDDEN
+    text = f"{value_text(float(value), float(error))} ± {error_text(float(error))}"
+    return text if clear else f"({text})"
 
 
 def penalty_in_words(alpha: object, penalised: FloatArray, plain: FloatArray) -> str:

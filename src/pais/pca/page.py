@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError
 from pais.planning.fit import CLEAR
 from pais.show.charts import BarChart
 from pais.show.grid import Cell, Grid, around
-from pais.show.results import Results
+from pais.show.results import Results, TextTable
 from pais.show.text import breakable, direction_in_words, paragraph, percent, section, table, value_text
 
 # A scree plot shows at most this many components, and the table of loadings this many.
@@ -64,7 +66,7 @@ class ComponentResults(Results):
     """
 
     title = "Private PCA"
-    noun = "components"
+    noun = table = "components"
     units = "and components and variances refer to the scaled columns."
     cautions = (
         (
@@ -141,6 +143,36 @@ class ComponentResults(Results):
     @property
     def noisy_count(self) -> float | None:
         return self.counted
+
+    def value_columns(self) -> dict[str, Any]:
+        columns = {
+            "component": np.arange(1, len(self.variances) + 1),
+            "explained_variance": self.variances,
+            "explained_variance_ratio": self.shares,
+            "standard_error": self.standard_errors,
+        }
+        if len({*self.names, *columns}) < len(self.names) + len(columns):
+            raise ArgumentError(
+                "column names must be unique, and none may be 'component'. Rename columns, or choose with columns."
+            )
+        return columns | dict(zip(self.names, self.loadings.T, strict=True))
+
+    def text_table(self, width: int) -> TextTable:
+        lines = [
+            ("variance", self.variances, ".4g"),
+            ("standard error", self.standard_errors, ".2g"),
+            ("share", self.shares, ".1%"),
+            *((name, numbers, ".3f") for name, numbers in zip(self.names, self.loadings.T, strict=True)),
+        ]
+        clear = self._clear
+        rows = [
+            [name, *(f"{n:{form}}" if place < clear else f"({n:{form}})" for place, n in enumerate(numbers))]
+            for name, numbers, form in lines
+        ]
+        header = ["component", *(str(place) for place in range(1, len(self.variances) + 1))]
+        is_clear = clear == len(self.variances)
+        note = "" if is_clear else "In parentheses: components that do not stand above the noise."
+        return TextTable("Components", header, rows, note)
 
     def sections(self) -> list[str]:
         return [

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pais.accounting.certificate import value_in_words
 from pais.planning.facts import Survey
 from pais.show.text import escaped, paragraph, section
+
+
+class TextTable(NamedTuple):
+    """Released values as texts, for a terminal."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    note: str
 
 
 class Results(ABC):
@@ -22,6 +31,8 @@ class Results(ABC):
     title: ClassVar[str] = "Private result"
     #: What the page calls the released values.
     noun: ClassVar[str] = "values"
+    #: What a file calls the table of the released values.
+    table: ClassVar[str] = "values"
     #: The word between the result and the number of rows, in the line below the heading.
     of_rows: ClassVar[str] = "from"
     #: In which units the values are, as the end of a sentence.
@@ -70,6 +81,14 @@ class Results(ABC):
     def noisy_count(self) -> float | None:
         """Number of rows according to the release itself, to compare with the survey; None if it has none."""
         return None
+
+    def value_columns(self) -> dict[str, Any]:
+        """The released values as columns of a table in a file."""
+        return {}
+
+    def text_table(self, width: int) -> TextTable:
+        """The released values for a terminal that has room for `width` columns beside the first."""
+        return TextTable(self.title, [], [], self.in_words())
 
     @abstractmethod
     def sections(self) -> list[str]:

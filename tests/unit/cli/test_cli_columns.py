@@ -15,7 +15,7 @@ import pytest
 import pais as package
 from pais import ArgumentError, Plan, Schema, Survey
 from pais.accounting.certificate import Certificate
-from pais.cli.columns import columns_of
+from pais.cli.rows import columns_of
 from tests.conformance.schema_rows import people
 from tests.unit.cli.commands import pais
 
