@@ -11,7 +11,7 @@ from scipy import stats
 
 import pais
 from pais.auditing import runs
-from pais.auditing.targets import Event, epsilon_lower_bound, linear_parts, measure_each, measure_many
+from pais.auditing.runs import Event, epsilon_lower_bound, measure_each, measure_many, totals_of
 from tests.support.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 
 ALL_ROWS = pais.UniformRule(rate=1.0)
@@ -66,7 +66,7 @@ def test_mechanism_with_its_own_measure_is_run_one_by_one() -> None:
             return np.zeros(2)
 
     own = Own(noise=pais.laplace_noise(1.0))
-    assert linear_parts(own) is None
+    assert totals_of(own) is None
     found = pais.audit(own, method="runs", rule=ALL_ROWS, ball=LAPLACE_BALL, runs=200, random_state=0)
     assert found.lower_bound == 0.0
 
