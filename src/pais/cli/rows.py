@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +47,13 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     )
     ids = [name for name in engine.names or () if wanted.unit is not None or not is_person(name)]
     concern = id_concern(ids) if columns is None and default is None else None
-    people = people_hint(wanted, data, () if columns is None else engine.names or ()) if default is None else None
+    people = None
+    if wanted.unit is None and default is None:
+        people = people_concern(header_of(data), () if columns is None else engine.names or ())
     for text in (people, concern):
         if text is not None:
             bar.warn(text)
     return engine.held() if wanted.engine is EngineName.memory else engine
-
-
-def people_hint(wanted: options.Rows, data: object, stated: Collection[str]) -> str | None:
-    """A warning text if --unit is left out although the header has a name like that of an id of people."""
-    return None if wanted.unit is not None else people_concern(header_of(data), stated)
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:
