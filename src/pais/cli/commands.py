@@ -296,32 +296,18 @@ def sample(wanted: options.Sample) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """A model that was fitted, and what only this kind of model writes and prints.
+    """A model that was fitted, and what only this kind of model writes and prints."""
 
-    Attributes
-    ----------
-    title : str
-        Title of the summary.
-    fit : Fit
-        The fit.
-    names : tuple of str
-        Names of the features.
-    results : Results
-        The fit as a reader sees it.
-    model : dict
-        Content of the model file.
-    facts : list
-        What the summary says about the model.
-    summary : dict
-        The model in the JSON that is printed.
-    """
-
+    #: Title of the summary, and what it says about the model.
     title: str
-    fit: Fit
-    names: tuple[str, ...]
-    results: Results
-    model: dict[str, Any]
     facts: show.Facts
+    fit: Fit
+    #: The fit as a reader sees it.
+    results: Results
+    #: Names of the features.
+    names: tuple[str, ...]
+    #: Content of the model file, and the model in the JSON that is printed.
+    model: dict[str, Any]
     summary: dict[str, Any]
 
 

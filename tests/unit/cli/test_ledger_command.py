@@ -129,7 +129,9 @@ def test_failure_after_the_charge_is_reported(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "_rename_in", full)
-    assert "The ledger was charged while this ran" in refused(*wanted(data, tmp_path / "out", book))
+    failed = pais(*wanted(data, tmp_path / "out", book))
+    assert failed.exit_code == 2
+    assert "The ledger was charged while this ran" in " ".join(failed.stderr.split())
     assert "charged" not in refused(*wanted(data, tmp_path / "out", book, "--n-clusters", 0))
 
 

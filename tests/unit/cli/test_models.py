@@ -14,7 +14,7 @@ import pytest
 
 import pais as package
 from pais.accounting.certificate import Certificate
-from tests.unit.cli.commands import left_in, pais, strict_json
+from tests.unit.cli.commands import done, left_in, pais, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"
 CALLS: dict[str, list[Any]] = {
@@ -33,7 +33,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+def released(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
     """The directory and the output of each command."""
     home = tmp_path_factory.mktemp("models")
     return {
@@ -43,8 +43,8 @@ def done(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tu
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_model_is_printed_and_written(done: dict[str, tuple[Path, Any]], name: str) -> None:
-    out, result = done[name]
+def test_every_model_is_printed_and_written(released: dict[str, tuple[Path, Any]], name: str) -> None:
+    out, result = released[name]
     assert result.exit_code == 0, result.stderr
     for text in ("epsilon 3, delta 1e-06", "one customer_id added or removed", "verdict", TABLE[name].capitalize()):
         assert text in result.stdout
@@ -63,8 +63,8 @@ def test_every_model_is_printed_and_written(done: dict[str, tuple[Path, Any]], n
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_file_of_a_model_is_explained(done: dict[str, tuple[Path, Any]], name: str) -> None:
-    out, _ = done[name]
+def test_every_file_of_a_model_is_explained(released: dict[str, tuple[Path, Any]], name: str) -> None:
+    out, _ = released[name]
     for path in out.iterdir():
         result = done("explain", path)
         assert "may be published" in result.stdout or "epsilon 3" in result.stdout
@@ -106,9 +106,9 @@ def test_a_command_releases_what_the_estimator_does(people: Path, tmp_path: Path
             assert np.allclose([line[key] for line in content["values"]], frame[key], rtol=1e-12)
 
 
-def test_files_and_text_say_what_categories_are_compared_with(done: dict[str, tuple[Path, Any]]) -> None:
+def test_files_and_text_say_what_categories_are_compared_with(released: dict[str, tuple[Path, Any]]) -> None:
     for name in ("regression", "classification"):
-        out, result = done[name]
+        out, result = released[name]
         text = " ".join(result.stdout.split())
         assert "The coefficient of a category is its difference from the average of the listed categories of" in text
         table = pa_csv.read_csv(
@@ -182,8 +182,10 @@ def test_refused_before_the_table_is_opened(name: str, arguments: list[str], mes
     assert not (tmp_path / "out").exists()
 
 
-def test_an_earlier_release_is_kept_unless_it_may_be_replaced(done: dict[str, tuple[Path, Any]], people: Path) -> None:
-    out, _ = done["pca"]
+def test_an_earlier_release_is_kept_unless_it_may_be_replaced(
+    released: dict[str, tuple[Path, Any]], people: Path
+) -> None:
+    out, _ = released["pca"]
     before = (out / "certificate.json").read_text()
     arguments = [people, *CALLS["pca"], "--epsilon", 1, "--out", out]
     assert "--overwrite" in pais("pca", *arguments).stderr
