@@ -17,8 +17,8 @@ from pais.auditing.pairs import NeighbourPair, TablePair, fitted_pairs, replayed
 from pais.auditing.replay import Call, ReplayReport, replay
 from pais.auditing.runs import (
     AuditReport,
-    Draws,
     Function,
+    Randomness,
     Statistics,
     Target,
     audit_runs,
@@ -234,7 +234,9 @@ def audit(
     repeated, proposed = _repeated(target, rule, ball, width, statistic, claimed, stated)
     pairs: list[Any] = proposed() if pair is None else [pair]
     validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
-    return audit_runs(repeated, pairs, runs=n_runs, confidence=sure, seconds=limit, draws=Draws.of(random_state))
+    return audit_runs(
+        repeated, pairs, runs=n_runs, confidence=sure, seconds=limit, randomness=Randomness.of(random_state)
+    )
 
 
 def _replayed(

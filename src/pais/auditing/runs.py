@@ -325,14 +325,14 @@ def _varies(values: NDArray[Any]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Draws:
+class Randomness:
     """The source of random bits for the runs of an audit: a seed or the system."""
 
     generator: np.random.Generator
     seeded: bool
 
     @classmethod
-    def of(cls, random_state: int | np.random.Generator | None) -> Draws:
+    def of(cls, random_state: int | np.random.Generator | None) -> Randomness:
         return cls(generator=np.random.default_rng(random_state), seeded=random_state is not None)
 
     def bits(self) -> BitSource:
@@ -352,7 +352,7 @@ class Target:
     delta : float
         Delta of the guarantee that is tested.
     observe : callable
-        ``observe(rows, pair, runs, draws)`` makes independent runs on these rows and returns the observed statistics.
+        ``observe(rows, pair, runs, randomness)`` makes independent runs on these rows and returns their statistics.
     batch : callable
         ``batch(pair)`` is the largest number of runs that are made at a time.
     """
@@ -360,7 +360,7 @@ class Target:
     name: str
     certified: float | None
     delta: float
-    observe: Callable[[FloatArray, NeighbourPair, int, Draws], Observed]
+    observe: Callable[[FloatArray, NeighbourPair, int, Randomness], Observed]
     batch: Callable[[NeighbourPair], int]
 
 
@@ -370,10 +370,10 @@ def function_target(
     """A function f(rows, generator), or f(rows, generator, runs=...) that returns many outputs at once."""
     makes_many = "runs" in inspect.signature(function).parameters
 
-    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, randomness: Randomness) -> Observed:
         if not makes_many:
-            return _observed([function(rows, draws.generator) for _ in range(runs)], statistic)
-        together = function(rows, draws.generator, runs=runs)
+            return _observed([function(rows, randomness.generator) for _ in range(runs)], statistic)
+        together = function(rows, randomness.generator, runs=runs)
         if statistic is not None:
             return {name: column(evaluate(together), runs) for name, evaluate in statistic.items()}
         array = np.asarray(together)
@@ -403,8 +403,8 @@ def mechanism_target(
     """A mechanism applied to a sample drawn by a rule. Counts and sums are measured in many runs at once."""
     totals = totals_of(mechanism) if statistic is None else None
 
-    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
-        options: Any = {"ball": ball, "rule": rule, "runs": runs, "random_state": draws.bits()}
+    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, randomness: Randomness) -> Observed:
+        options: Any = {"ball": ball, "rule": rule, "runs": runs, "random_state": randomness.bits()}
         if totals is None:
             return _observed(measure_each(mechanism, rows, **options), statistic)
         return _evidence(pair, ball, rule, totals, measure_many(mechanism, rows, **options))
@@ -621,11 +621,19 @@ _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 
 
 def audit_runs(
-    target: Target, pairs: list[NeighbourPair], *, runs: int, confidence: float, seconds: float | None, draws: Draws
+    target: Target,
+    pairs: list[NeighbourPair],
+    *,
+    runs: int,
+    confidence: float,
+    seconds: float | None,
+    randomness: Randomness,
 ) -> AuditReport:
     """Choose the pair and the events on the first half of the runs, and count the events in the second half."""
     started, half = clock(), runs // 2
-    search = _Search(target=target, draws=draws, risk=(1.0 - confidence) / len(_DIRECTIONS))  # [note: audit-3]
+    search = _Search(
+        target=target, randomness=randomness, risk=(1.0 - confidence) / len(_DIRECTIONS)
+    )  # [note: audit-3]
     first_limit = None if seconds is None else _FIRST_SHARE * seconds
     explored = list(search.explore_all(pairs, half // len(pairs) + 1, first_limit))
     best = max(explored, key=lambda exploration: exploration.promise)
@@ -664,7 +672,7 @@ class _Search:
     """The two halves of an audit: choose the events, then count how often they happen."""
 
     target: Target
-    draws: Draws
+    randomness: Randomness
     risk: float
 
     def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Exploration]:
@@ -723,8 +731,8 @@ class _Search:
         """Yield equally many runs with and without the record, until `runs` are made or the time is over."""
         for size in chunk_sizes(runs, most=self.target.batch(pair), seconds=seconds):
             yield (
-                self.target.observe(pair.with_record, pair, size, self.draws),
-                self.target.observe(pair.without_record, pair, size, self.draws),
+                self.target.observe(pair.with_record, pair, size, self.randomness),
+                self.target.observe(pair.without_record, pair, size, self.randomness),
             )
 
 
