@@ -15,7 +15,7 @@ import pytest
 import pais
 from pais._base.files import read_json
 from pais.accounting.part import Part
-from pais.cli import files, ledgers as books
+from pais.cli import commands, files, show
 from pais.cli.explain import explain_file
 from pais.errors import ArgumentError
 from tests.support import sweep
@@ -89,8 +89,8 @@ def test_names_too_long_for_a_file_are_refused() -> None:
     path = Path("a" * 5000)
     with pytest.raises(ArgumentError, match="cannot be written"):
         files.require_free([path], overwrite=False)
-    with pytest.raises(ArgumentError, match="no ledger"):
-        books.opened(path, pais.Part(what="fit", epsilon=1.0))
+    with pytest.raises(ArgumentError, match="no ledger"), commands.paying(path, pais.Part(what="fit", epsilon=1.0)):
+        pass
     with pytest.raises(ArgumentError, match="cannot be the path"):
         pais.Ledger(epsilon=1.0, path=path)
 
@@ -125,7 +125,7 @@ def test_undecodable_file_name_is_shown(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "[bold]\udcff.json"
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", out)
-    books.ledger_table(pais.Ledger(epsilon=1.0, path=path))
+    show.ledger(pais.Ledger(epsilon=1.0, path=path))
     out.seek(0)
     assert "[bold]\\udcff.json" in "".join(out.read().split())
 

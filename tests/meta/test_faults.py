@@ -15,7 +15,6 @@ FAULTS = faults()
 # Their proofs are about the errors of values, or about audits, and not about the guarantee.
 ABOUT_VALUES = {
     "auditing/auditor.py",
-    "auditing/targets.py",
     "auditing/runs.py",
     "data/kinds.py",
     "pca/components.py",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,18 +13,19 @@ from pais._base import validate
 from pais._base.randomness import RandomState
 from pais.accounting.ledger import Accounts
 from pais.accounting.part import certified_epsilon
-from pais.auditing.pairs import NeighbourPair, TablePair, fitted_pairs, replayed_pairs
+from pais.auditing.pairs import NeighbourPair, TablePair, fitted_pairs, replayed_pairs, worst_pairs
 from pais.auditing.replay import Call, ReplayReport, replay
-from pais.auditing.runs import AuditReport, audit_runs
-from pais.auditing.targets import (
-    Draws,
+from pais.auditing.runs import (
+    AuditReport,
     Function,
-    FunctionTarget,
-    MechanismTarget,
+    Randomness,
     Statistics,
     Target,
-    n_columns,
+    audit_runs,
+    function_target,
+    mechanism_target,
     statistics_by_name,
+    totals_of,
 )
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
@@ -40,6 +42,9 @@ Method = Literal["replay", "runs"]
 Pair = NeighbourPair | tuple[Any, Any]
 
 _RUNS, _CONFIDENCE = 200_000, 0.99
+
+# Number of rows besides the record in a proposed pair of runs, for mechanisms that need other rows.
+_COMPANY = 2
 
 # A replay tests the price of a record, not the limit on records that are kept in the sample.
 _ANY_EPSILON_IF_KEPT = 1e6
@@ -205,17 +210,19 @@ def audit(
         raise ArgumentError(
             f"target is of type {type(target).__name__}. Pass a function, mechanism, plan or private estimator."
         )
-    if not isinstance(target, Mechanism) and (rule is not None or ball is not None):
+    if isinstance(target, Mechanism):
+        validate.instance("ball", ball, Ball, "Pass ball= and rule= with a mechanism.")
+        validate.instance("rule", rule, Rule, "Pass ball= and rule= with a mechanism.")
+    elif rule is not None or ball is not None:
         raise ArgumentError("rule and ball are for a mechanism only. For a function, plan or fit, leave them out.")
-    claim = _Claim(
-        epsilon=None if epsilon is None else validate.non_negative("epsilon", epsilon),
-        delta=None if delta is None else validate.target_delta(delta),
-    )
+    claimed = None if epsilon is None else validate.non_negative("epsilon", epsilon)
+    stated = None if delta is None else validate.target_delta(delta)
     width = None if n_features is None else validate.count("n_features", n_features)
     if method == "replay" or (method is None and is_known):
-        _refuse_for_replay(statistic=statistic, runs=runs, confidence=confidence, seconds=seconds)
-        replayed = _replayed(target, rule, ball, width, claim, proposes=pair is None)
-        return _audit_replay(replayed, pair, random_state)
+        for name, value in {"statistic": statistic, "runs": runs, "confidence": confidence, "seconds": seconds}.items():
+            if value is not None:
+                raise ArgumentError(f"{name} is for method='runs'. Leave it out, or pass that method.")
+        return _replayed(target, rule, ball, width, claimed, stated, pair, random_state)
     if isinstance(target, PrivateEstimator):
         raise ArgumentError("method='runs' does not take an estimator. Leave method out, or pass a function that fits.")
     n_runs = validate.count("runs", _RUNS if runs is None else runs)
@@ -224,24 +231,70 @@ def audit(
     between: Any = {"rule": "a number in (0, 1)", "low": 0, "high": 1, "open_low": True, "open_high": True}
     sure = validate.number("confidence", _CONFIDENCE if confidence is None else confidence, **between)
     limit = None if seconds is None else validate.positive("seconds", seconds)
-    audited = _repeated(target, rule, ball, width, statistic, claim)
-    pairs: list[Any] = audited.pairs() if pair is None else [pair]
+    repeated, proposed = _repeated(target, rule, ball, width, statistic, claimed, stated)
+    pairs: list[Any] = proposed() if pair is None else [pair]
     validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
-    return audit_runs(audited, pairs, runs=n_runs, confidence=sure, seconds=limit, draws=Draws.of(random_state))
+    return audit_runs(
+        repeated, pairs, runs=n_runs, confidence=sure, seconds=limit, randomness=Randomness.of(random_state)
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Claim:
-    """The guarantee that is claimed; None where the certificate decides."""
+def _replayed(
+    target: Any,
+    rule: Rule | None,
+    ball: Ball | None,
+    width: int | None,
+    epsilon: float | None,
+    delta: float | None,
+    pair: Pair | None,
+    random_state: RandomState,
+) -> ReplayReport:
+    """Replay the target on each pair of tables, and report the worst."""
+    pairs = [] if pair is None else [TablePair.of(pair)]
+    if isinstance(target, PrivateEstimator):
+        name, call = f"a fit of {type(target).__name__}", _fit_of(target)
+        pairs = pairs or fitted_pairs(target, width)
+    elif isinstance(target, (Mechanism, Plan)):
+        mechanism = target.mechanism if isinstance(target, Plan) else target
+        name = f"a plan of {mechanism.name}" if isinstance(target, Plan) else mechanism.name
+        if isinstance(target, Plan):
+            rule, ball = target.rule, target.ball
+            if epsilon is None and delta in (None, target.delta):
+                # The plan pays for a survey too. The release meets a part of delta at the same epsilon.
+                epsilon, delta = target.price.epsilon, target.release_delta
+            delta = target.release_delta if delta is None else delta
+        assert rule is not None
+        assert ball is not None
+        # The release alone: without a survey and columns, for rows that are vectors.
+        plan = Plan(
+            ball=ball,
+            rule=rule,
+            mechanism=mechanism,
+            epsilon=AT_COST,
+            delta=delta or 0.0,
+            max_epsilon_if_kept=_ANY_EPSILON_IF_KEPT,
+        )
+        n_features = _n_features(mechanism, ball, width)
+        pairs = pairs or replayed_pairs(ball, rule, mechanism.profile, delta=plan.delta, n_features=n_features)
 
-    epsilon: float | None
-    delta: float | None
-
-
-def _refuse_for_replay(**options: object) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ArgumentError(f"{name} is for method='runs'. Leave it out, or pass that method.")
+        def call(table: Any, seed: Any) -> Any:
+            return run(plan, table, random_state=seed, ledger=_NoLedger(()))
+    else:
+        name, call = getattr(target, "__name__", type(target).__name__), target
+    if isinstance(random_state, np.random.Generator):
+        raise ArgumentError("a replay needs the same seed on both tables. Pass an int as random_state.")
+    if not pairs:
+        raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass two tables.")
+    seed = 0 if random_state is None else int(random_state)
+    reports = [
+        replace(
+            replay(call, each.present, each.absent, epsilon=epsilon, delta=delta, seeds=seed),
+            target=name,
+            pair=each.name,
+        )
+        for each in pairs
+    ]
+    return ReplayReport.worst_of(reports)
 
 
 class _NoLedger(Accounts):
@@ -252,133 +305,75 @@ class _NoLedger(Accounts):
         return False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Replayed:
-    """A call to replay, the tables that are proposed for it, and the price that it claims."""
-
-    name: str
-    call: Call
-    pairs: list[TablePair]
-    claim: _Claim
-
-
-def _replayed(
-    target: Any, rule: Rule | None, ball: Ball | None, width: int | None, claim: _Claim, *, proposes: bool
-) -> _Replayed:
-    if isinstance(target, PrivateEstimator):
-        pairs = fitted_pairs(target, width) if proposes else []
-        return _Replayed(name=f"a fit of {type(target).__name__}", call=_fit_of(target), pairs=pairs, claim=claim)
-    if not isinstance(target, (Mechanism, Plan)):
-        name = getattr(target, "__name__", type(target).__name__)
-        return _Replayed(name=name, call=target, pairs=[], claim=claim)
-    name = f"a plan of {target.mechanism.name}" if isinstance(target, Plan) else target.name
-    plan, claim = _plan_of(target, rule, ball, claim)
-    features = n_columns(plan.mechanism, plan.ball, width)
-    pairs = (
-        replayed_pairs(plan.ball, plan.rule, plan.mechanism.profile, delta=plan.delta, n_features=features)
-        if proposes
-        else []
-    )
-
-    def call(table: Any, seed: Any) -> Any:
-        return run(plan, table, random_state=seed, ledger=_NoLedger(()))
-
-    return _Replayed(name=name, call=call, pairs=pairs, claim=claim)
-
-
-def _plan_of(target: Mechanism | Plan, rule: Rule | None, ball: Ball | None, claim: _Claim) -> tuple[Plan, _Claim]:
-    """The release alone: a plan without its survey and its columns, for rows that are vectors; and its claim."""
-    if isinstance(target, Plan):
-        mechanism, rule, ball = target.mechanism, target.rule, target.ball
-        if claim.epsilon is None and claim.delta in (None, target.delta):
-            # The plan pays for a survey too. The release meets a part of delta at the same epsilon.
-            claim = _Claim(epsilon=target.price.epsilon, delta=target.release_delta)
-        delta = target.release_delta if claim.delta is None else claim.delta
-    else:
-        mechanism, delta = target, claim.delta or 0.0
-        _require_rule_and_ball(rule, ball)
-    assert rule is not None
-    assert ball is not None
-    plan = Plan(
-        ball=ball,
-        rule=rule,
-        mechanism=mechanism,
-        epsilon=AT_COST,
-        delta=delta,
-        max_epsilon_if_kept=_ANY_EPSILON_IF_KEPT,
-    )
-    return plan, claim if claim.epsilon is None else _Claim(epsilon=claim.epsilon, delta=delta)
-
-
 def _fit_of(model: PrivateEstimator) -> Call:
+    """A call that fits a copy of the model. The last column of an array is the target of a supervised model."""
+
     def call(table: Any, seed: Any) -> Any:
         fresh: PrivateEstimator = clone(model)
         fresh.set_params(random_state=seed, ledger=_NoLedger(()))
-        if isinstance(fresh, SupervisedEstimator) and (fresh.target is None or isinstance(table, np.ndarray)):
-            return fresh.fit(*_split(table))
-        return fresh.fit(table)
+        if not isinstance(fresh, SupervisedEstimator) or not (fresh.target is None or isinstance(table, np.ndarray)):
+            return fresh.fit(table)
+        if isinstance(table, np.ndarray):
+            return fresh.fit(table[:, :-1], table[:, -1])
+        if not hasattr(table, "iloc"):
+            raise ArgumentError(
+                "the last column of this table cannot be taken as the target. State target in the model."
+            )
+        return fresh.fit(table.iloc[:, :-1], table.iloc[:, -1])
 
     return call
 
 
-def _split(table: Any) -> tuple[Any, Any]:
-    """Features and target: the last column of an array or a pandas frame is the target."""
-    if isinstance(table, np.ndarray):
-        return table[:, :-1], table[:, -1]
-    if not hasattr(table, "iloc"):
-        raise ArgumentError("the last column of this table cannot be taken as the target. State target in the model.")
-    return table.iloc[:, :-1], table.iloc[:, -1]
-
-
-def _audit_replay(replayed: _Replayed, pair: Pair | None, random_state: RandomState) -> ReplayReport:
-    if isinstance(random_state, np.random.Generator):
-        raise ArgumentError("a replay needs the same seed on both tables. Pass an int as random_state.")
-    first = 0 if random_state is None else int(random_state)
-    pairs = replayed.pairs if pair is None else [TablePair.of(pair)]
-    if not pairs:
-        raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass two tables.")
-    claim, reports = replayed.claim, []
-    for each in pairs:
-        report = replay(replayed.call, each.present, each.absent, epsilon=claim.epsilon, delta=claim.delta, seeds=first)
-        reports.append(replace(report, target=replayed.name, pair=each.name))
-    return ReplayReport.worst_of(reports)
+def _n_features(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
+    """Number of columns of a proposed pair: as stated, as planned, or two."""
+    if stated is not None:
+        return stated
+    return len(ball.center) if ball.center is not None else int(getattr(mechanism, "n_features", 2))
 
 
 def _repeated(
-    target: Function | Mechanism | Plan,
+    target: Any,
     rule: Rule | None,
     ball: Ball | None,
     width: int | None,
     statistic: Statistics | None,
-    claim: _Claim,
-) -> Target:
+    epsilon: float | None,
+    delta: float | None,
+) -> tuple[Target, Callable[[], list[NeighbourPair]]]:
+    """What runs repeat, and a function that proposes pairs for it."""
     statistics = None if statistic is None else statistics_by_name(statistic)
-    plan: Plan | None = target if isinstance(target, Plan) else None
-    claimed, stated = claim.epsilon, claim.delta
-    if plan is not None:
-        target, rule, ball = plan.mechanism, plan.rule, plan.ball
+    name = getattr(target, "name", "")
+    if isinstance(target, Plan):
         # The plan's epsilon holds at the plan's delta; for another delta, the certified epsilon is computed below.
-        claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
-        stated = plan.delta if stated is None else stated
+        epsilon = target.epsilon if epsilon is None and delta in (None, target.delta) else epsilon
+        delta = target.delta if delta is None else delta
+        name = f"a plan of {target.mechanism.name}"
+        target, rule, ball = target.mechanism, target.rule, target.ball
+    delta = delta or 0.0
     if not isinstance(target, Mechanism):
-        assert callable(target)
-        return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=statistics)
-    _require_rule_and_ball(rule, ball)
-    assert ball is not None
+
+        def none() -> list[NeighbourPair]:
+            raise ArgumentError(
+                "pair is missing, and a function has no ball to propose one from. Pass a NeighbourPair."
+            )
+
+        return function_target(target, certified=epsilon, delta=delta, statistic=statistics), none
     assert rule is not None
-    stated = 0.0 if stated is None else stated
-    return MechanismTarget(
-        mechanism=target,
-        rule=rule,
-        ball=ball,
-        certified=certified_epsilon(target, rule, ball, delta=stated) if claimed is None else claimed,
-        delta=stated,
+    assert ball is not None
+    repeated = mechanism_target(
+        target,
+        rule,
+        ball,
+        name=name,
+        certified=certified_epsilon(target, rule, ball, delta=delta) if epsilon is None else epsilon,
+        delta=delta,
         statistic=statistics,
-        n_features=n_columns(target, ball, width),
-        planned=plan is not None,
     )
+    # Counts and sums of the record alone tell most. Other mechanisms may need rows beside the record.
+    company = 0 if statistics is None and totals_of(target) is not None else _COMPANY
+    n_features, profile = _n_features(target, ball, width), target.profile
 
+    def proposed() -> list[NeighbourPair]:
+        return worst_pairs(ball, rule, profile, delta=delta, n_features=n_features, company=company)
 
-def _require_rule_and_ball(rule: Rule | None, ball: Ball | None) -> None:
-    validate.instance("ball", ball, Ball, "Pass ball= and rule= with a mechanism.")
-    validate.instance("rule", rule, Rule, "Pass ball= and rule= with a mechanism.")
+    return repeated, proposed

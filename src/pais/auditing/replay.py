@@ -47,8 +47,42 @@ _DRAWN = re.compile(r"\b[0-9a-f]{32}\b|\b0x[0-9a-f]+\b|\b\d{4}-\d\d-\d\d[T ]\d\d
 # A move may exceed its price by this factor, for the rounding of the comparison itself.
 _ROUNDING = 1.0 + 1e-9
 
-# Points of the integral over the loss of a survey, in standard deviations.
+# Points of the integral over the loss of a survey, in standard deviations: tests/theory/test_replay.py compares it.
 _GRID = np.linspace(-12.0, 12.0, 4801)
+
+# The law of a choice among candidates, beside the names of noise laws.
+_CHOICE = "choice"
+
+# What is seen of every run.
+_ALWAYS_SEEN = ("outcome", "warnings", "output")
+
+# Attributes of a result that hold values, and attributes that hold objects with a description.
+_VALUES = ("value", "released", "standard_error", "entries", "elbow_")
+_DESCRIBED = ("certificate", "certificate_", "plan", "plan_", "survey")
+
+# Methods that put a result into words, frames and cards.
+_METHODS = (
+    "explain",
+    "summary",
+    "to_frame",
+    "centers_frame",
+    "coefficients_frame",
+    "components_frame",
+    "to_dict",
+    "_repr_html_",
+)
+
+# Parts of a result that repeat its values, such as by a digest of them.
+_REPEATED = ("certificate", "page", "html", "repr", "fit", "attributes")
+
+# Kinds of differences that a text shows. Chosen by eye.
+_MOST_SHOWN = 8
+
+# Limits of a replay, for reports and pages.
+_UNSEEN = (
+    "A replay proves nothing about other records and tables. It does not see the law of the noise, the random bits, "
+    "the coins of a sample, code that these runs did not reach, or the time that a call takes."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +97,7 @@ class Draw:
     after_sample: bool
 
     def difference(self, other: Draw) -> str:
-        """What differs apart from the totals, in words; nothing if nothing does."""
+        """What differs apart from the totals, in words; empty if nothing does."""
         if self.law != other.law:
             return f"the noise is {self.law} on one table and {other.law} on the other"
         if self.total.shape != other.total.shape:
@@ -88,9 +122,6 @@ class Draw:
         moved = (self.total - other.total).astype(np.float64) / self.scales[:, None]
         lengths = np.linalg.norm(moved, ord=self.order, axis=1)
         return float(np.linalg.norm(lengths)) if self.gaussian else math.fsum(lengths)
-
-
-_CHOICE = "choice"
 
 
 def log_chance(scores: IntArray, choice: int, scale: float) -> float:
@@ -268,42 +299,27 @@ def sampled_delta(epsilon: float, shift: float, shift_of_sample: float, probabil
 
     The larger of adding and removing the record, by one integral over the loss of the survey.
     """
-    weights = np.exp(-0.5 * _GRID**2) * (_GRID[1] - _GRID[0]) / math.sqrt(2.0 * math.pi)
+    grid, weights = _GRID, np.exp(-0.5 * _GRID**2) * (_GRID[1] - _GRID[0]) / math.sqrt(2.0 * math.pi)
     if shift == 0.0:
         grid, weights = np.zeros(1), np.ones(1)
-    else:
-        grid = _GRID
     survey = shift * grid - 0.5 * shift**2  # logarithm of the likelihood ratio, under the table without the record
     # With a = e^eps / L0, the sample's ratio 1 - q + q L1 crosses a at L1 = (a - 1 + q) / q.
     excess = np.exp(np.clip(epsilon - survey, -700.0, 700.0))
-    removed = np.exp(survey) * _mixture_excess(excess, shift_of_sample, probability)
+    removed = np.exp(survey) * _mixture(excess, shift_of_sample, probability, above=True)
     # Adding: E[(1 - e^eps L0 (1 - q + q L1))+] under the table without the record.
     least = np.exp(np.clip(-epsilon - survey, -700.0, 700.0))
-    added = np.exp(epsilon + survey) * _mixture_shortfall(least, shift_of_sample, probability)
+    added = np.exp(epsilon + survey) * _mixture(least, shift_of_sample, probability, above=False)
     return float(max(weights @ removed, weights @ added))
 
 
-def _mixture_excess(level: FloatArray, shift: float, q: float) -> FloatArray:
-    """E[(1 - q + q L - level)+], where L is the likelihood ratio of a Gaussian shift."""
-    ratio = (level - 1.0 + q) / q
+def _mixture(level: FloatArray, shift: float, q: float, *, above: bool) -> FloatArray:
+    """E[(X - level)+], or E[(level - X)+], of X = 1 - q + q L, where L is the likelihood ratio of a Gaussian shift."""
+    rest = level - 1.0 + q
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(ratio > 0.0, np.log(ratio) / shift + 0.5 * shift, -np.inf)
-    return np.asarray(q * special.ndtr(shift - z) - (level - 1.0 + q) * special.ndtr(-z))
-
-
-def _mixture_shortfall(level: FloatArray, shift: float, q: float) -> FloatArray:
-    """E[(level - (1 - q + q L))+]."""
-    ratio = (level - 1.0 + q) / q
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(ratio > 0.0, np.log(ratio) / shift + 0.5 * shift, -np.inf)
-    return np.asarray((level - 1.0 + q) * special.ndtr(z) - q * special.ndtr(z - shift))
-
-
-# Limits of a replay, for reports and pages.
-_UNSEEN = (
-    "A replay proves nothing about other records and tables. It does not see the law of the noise, the random bits, "
-    "the coins of a sample, code that these runs did not reach, or the time that a call takes."
-)
+        z = np.where(rest > 0.0, np.log(rest / q) / shift + 0.5 * shift, -np.inf)
+    if above:
+        return np.asarray(q * special.ndtr(shift - z) - rest * special.ndtr(-z))
+    return np.asarray(rest * special.ndtr(z) - q * special.ndtr(z - shift))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,13 +455,6 @@ class ReplayReport:
         return "Not refuted: nothing differs, and no record moves more than was paid."
 
 
-# Parts of a result that repeat its values, such as by a digest of them.
-_REPEATED = ("certificate", "page", "html", "repr", "fit", "attributes")
-
-# Kinds of differences that a text shows.
-_MOST_SHOWN = 8
-
-
 def _kind_of(difference: str) -> str:
     """The part of a result that differs, without the name of the pair and the values."""
     return difference.partition(" (")[0].rpartition(": ")[2]
@@ -504,26 +513,6 @@ def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
     )
 
 
-# What is seen of every run.
-_ALWAYS_SEEN = ("outcome", "warnings", "output")
-
-# Attributes of a result that hold values, and attributes that hold objects with a description.
-_VALUES = ("value", "released", "standard_error", "entries", "elbow_")
-_DESCRIBED = ("certificate", "certificate_", "plan", "plan_", "survey")
-
-# Methods that put a result into words, frames and cards.
-_METHODS = (
-    "explain",
-    "summary",
-    "to_frame",
-    "centers_frame",
-    "coefficients_frame",
-    "components_frame",
-    "to_dict",
-    "_repr_html_",
-)
-
-
 def visible(result: Any) -> dict[str, str]:
     """Everything a reader can get out of a result, as texts by name."""
     if isinstance(result, Mapping):
@@ -534,11 +523,11 @@ def visible(result: Any) -> dict[str, str]:
         return {"text": _all_digits(result)}
     seen = {"text": str(result), "repr": _all_digits(result)}
     for name in _VALUES:
-        _note(seen, name, _all_digits, result, name)
+        _note(seen, name, _all_digits, result)
     for name in _DESCRIBED:
-        _note(seen, name, lambda part: str(part.to_dict()), result, name)
+        _note(seen, name, lambda part: str(part.to_dict()), result)
     for name in _METHODS:
-        _note(seen, name, lambda part: _all_digits(part()), result, name)
+        _note(seen, name, lambda part: _all_digits(part()), result)
     if hasattr(result, "fit_"):
         _note(seen, "fit", lambda part: _all_digits(part.value), result, "fit_")
         attributes = {key: value for key, value in vars(result).items() if key.endswith("_")}
@@ -551,10 +540,10 @@ def _together(results: Mapping[Any, Any]) -> dict[str, str]:
     return {f"{key}: {name}": text for key, part in results.items() for name, text in visible(part).items()}
 
 
-def _note(seen: dict[str, str], name: str, text: Callable[[Any], str], result: Any, attribute: str) -> None:
+def _note(seen: dict[str, str], name: str, text: Callable[[Any], str], result: Any, attribute: str = "") -> None:
     """Add the text of an attribute, if the result has it. If an error arises, its text is what a reader sees."""
     try:
-        part = getattr(result, attribute, None)
+        part = getattr(result, attribute or name, None)
         if part is not None:
             seen[name] = text(part)
     except Exception as error:

@@ -1,11 +1,11 @@
-"""The work of the commands of statistics: open the table, release, print and write."""
+"""The work of the commands: open the data and the ledger, release, write files and print."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -17,87 +17,83 @@ import typer
 
 import pais
 from pais._base import files as formats, validate
-from pais._base.numerics import raised
-from pais.accounting.ledger import Ledger
+from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
 from pais.accounting.words import units_of
-from pais.cli import files, ledgers, options, show
-from pais.cli.app import MODELS, Classification, Components, Histogram, Model, People, Quantile, Statistic, Table
-from pais.cli.columns import columns_of, names_of
-from pais.cli.explain import explain_file, explanation, require_values
+from pais.cli import files, options, show
+from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
 from pais.cli.options import EngineName
-from pais.cli.rows import center_of, found, numbers, open_rows, passes, people_hint, sample_table, stated_norms
+from pais.cli.rows import center_of, columns_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
 from pais.data.checking import MARK, check as compared
 from pais.data.checks import listed
 from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
-from pais.data.kinds import Boolean, Categories, Column, Scale
+from pais.data.kinds import Boolean, Categories, Scale
 from pais.data.schema import Schema
-from pais.data.sources import Opening, cells, opened
-from pais.data.units import unit_of
-from pais.errors import ArgumentError
+from pais.data.sources import Opening, cells, names_of as header_of, opened
+from pais.data.units import people_concern, unit_of
+from pais.errors import ArgumentError, PaisError
 from pais.kmeans.labels import LABEL_COLUMN, CenterModel
-from pais.kmeans.mechanism import KMeans
 from pais.kmeans.planning import KMeansSettings
-from pais.kmeans.result import KMeansFit
-from pais.linear.coefficients import with_intervals
-from pais.linear.page import HIDDEN, RegressionResults
-from pais.pca.page import ComponentResults
 from pais.pipeline import fit, run as run_plan, sample as draw
 from pais.planning.facts import Facts, Survey
 from pais.planning.fit import Fit
 from pais.planning.norm_survey import survey as survey_rows
 from pais.planning.plan import Plan
 from pais.show.page import ReportHeader, today
-from pais.show.text import as_sentence
-from pais.statistics.table import Selection, with_error
+from pais.show.results import Results
+from pais.statistics.table import Selection
+
+#: Delta of a new ledger: enough for ten releases with the largest default delta, 1e-6.
+DEFAULT_DELTA = 1e-5
+
+# Runs on each table and seconds of an audit by runs, unless they are stated: about a minute. Chosen by eye.
+_RUNS, _SECONDS = 100_000, 60.0
+
+# The estimators behind the commands of models.
+_ESTIMATORS = {"regression": "DPLinearRegression", "classification": "DPLogisticRegression", "pca": "DPPCA"}
+
+_TABLES = (".csv", ".parquet")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SurveyRequest:
-    """A survey that the user asks for."""
-
-    epsilon: float
-    center: str | None
-    quantile: float | None
-    mechanism: str
-    ledger: Path | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """A k-means that is ready to run, with the prices that the ledger must pay and the passes of its survey."""
-
-    prices: tuple[Part, ...]
-    survey_passes: int
-    run: Callable[[Engine, Ledger | None], Fit]
-    schema: Schema | None
-
-
-def warn_of_seed(seed: int | None) -> None:
-    if seed is not None:
+def run(name: str, wanted: Any) -> None:
+    """Carry out a command with its options."""
+    if isinstance(wanted, options.Run) and wanted.seed is not None:
         show.warn(show.SEED_WARNING)
+    if isinstance(wanted, options.Table):
+        statistic(name, wanted)
+    elif isinstance(wanted, options.Model):
+        model(name, wanted)
+    else:
+        _OTHERS[name](wanted)
 
 
-def example(path: Path, *, n_people: int, seed: int, overwrite: bool) -> None:
+def demo(wanted: options.Demo) -> None:
+    from pais.cli import demo as demonstration  # it imports scikit-learn, which takes a second
+
+    demonstration.demo(wanted)
+
+
+def example(wanted: options.Example) -> None:
     """Write the table as CSV or Parquet, by the ending of the file name, and say what it holds."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    path = wanted.file
+    if path.suffix.lower() not in _TABLES:
         raise ArgumentError(f"{path} must end in .csv or .parquet. Pass a name such as people.csv.")
-    files.require_free([path], overwrite=overwrite, option="FILE")
-    table = example_people(n_people, random_state=seed)
-    files.write_table(path, table)
+    files.require_free([path], overwrite=wanted.overwrite, option="FILE")
+    table = example_people(wanted.people, random_state=wanted.seed)
+    files.write(path, table)
     show.say(
-        f"{path}: {table.num_rows:,} rows about {n_people:,} people who do not exist, with missing cells.\n"
+        f"{path}: {table.num_rows:,} rows about {wanted.people:,} people who do not exist, with missing cells.\n"
         f"Columns: {', '.join(table.column_names)}."
     )
 
 
-def check(wanted: options.Checked, out: Path | None, *, as_json: bool, overwrite: bool) -> None:
+def check(wanted: options.Check) -> None:
     """Read the file once and print what was found. No ledger is charged, and nothing is written unless asked."""
-    if out is not None:
-        files.require_free([out], overwrite=overwrite)
+    if wanted.out is not None:
+        files.require_free([wanted.out], overwrite=wanted.overwrite)
     if not wanted.columns:
         raise ArgumentError(
             "--columns is missing. Write what you will state about each column, such as --columns "
@@ -108,73 +104,154 @@ def check(wanted: options.Checked, out: Path | None, *, as_json: bool, overwrite
         raise ArgumentError(
             "--columns states nothing about the columns. Write bounds or a kind for each, such as age=18:100."
         )
-    if wanted.engine is options.EngineName.spark or wanted.master is not None:
+    if wanted.engine is EngineName.spark or wanted.master is not None:
         raise ArgumentError("`pais check` does not read with Spark. Leave --engine and --master out.")
-    with show.watch(quiet=as_json) as bar:
+    with show.watch(quiet=wanted.as_json) as bar:
         bar.begin("check")
         data, _ = found(wanted)
         result = compared(data, columns, unit=wanted.unit, target=wanted.target)
-    if out is not None:
-        files.write_json(out, result.to_dict(), secret=True)
-        show.warn(f"{MARK}{out} holds exact numbers and cells. Keep it as secret as the data.")
-    if as_json:
+    if wanted.out is not None:
+        files.write(wanted.out, result.to_dict(), secret=True)
+        show.warn(f"{MARK}{wanted.out} holds exact numbers and cells. Keep it as secret as the data.")
+    if wanted.as_json:
         show.print_json(result.to_dict())
         return
     for line in result.lines():
         show.say(spelled(line))
 
 
-def survey(
-    wanted: options.Rows, request: SurveyRequest, run: options.Run, out: Path | None, *, overwrite: bool
-) -> None:
-    warn_of_seed(run.seed)
-    if out is not None:
-        files.require_free([out], overwrite=overwrite)
-    elif run.quiet and not run.as_json:
-        raise ArgumentError("--quiet would hide a survey that is paid for. Pass --out or --json, or leave out --quiet.")
-    center = center_of(request.center)
-    book = ledgers.opened(request.ledger, Part(what="survey", epsilon=request.epsilon, unit=wanted.unit or ""))
-    with ledgers.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
+def survey(wanted: options.Survey) -> None:
+    _require_visible(wanted, "survey", [] if wanted.out is None else [wanted.out])
+    center = center_of(wanted.center)
+    price = Part(what="survey", epsilon=wanted.epsilon, unit=wanted.unit or "")
+    with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
         rows = open_rows(wanted, bar)
         bar.begin("survey")
         bar.expect(passes(rows, surveys=2 if center is None else 1))
         result = survey_rows(
             rows,
-            epsilon=request.epsilon,
+            epsilon=wanted.epsilon,
             center=center,
-            quantile=request.quantile,
-            order=1.0 if request.mechanism == "laplace" else 2.0,
-            random_state=run.seed,
+            quantile=wanted.quantile,
+            order=1.0 if wanted.mechanism.value == "laplace" else 2.0,
+            random_state=wanted.seed,
             ledger=book,
         )
         bar.begin("write")
-        if out is not None:
-            files.write_json(out, result.to_dict())
+        if wanted.out is not None:
+            files.write(wanted.out, result.to_dict())
     if not result.above_noise:
         show.warn(show.NOISE_WARNING)
-    if run.as_json:
+    if wanted.as_json:
         show.print_json(result.to_dict())
-    elif not run.quiet:
-        show.survey_summary(result, out)
+    elif not wanted.quiet:
+        show.survey(result, wanted.out)
 
 
-def settings_of(wanted: options.KMeans) -> KMeansSettings:
+def _require_visible(wanted: Any, noun: str, outputs: list[Path]) -> None:
+    """Raise, before anything is paid, if a result could not be written, or would be neither written nor printed."""
+    files.require_free(outputs, overwrite=wanted.overwrite)
+    if not outputs and wanted.quiet and not wanted.as_json:
+        raise ArgumentError(
+            f"--quiet would hide a {noun} that is paid for. Pass --out or --json, or leave out --quiet."
+        )
+
+
+@contextlib.contextmanager
+def paying(path: Path | None, *prices: Part) -> Iterator[Ledger | None]:
+    """Open the ledger at a path, and check that it can pay these prices before other work. Never create a ledger.
+
+    If the work fails after the ledger was charged, the user is told: work that has drawn noise stays charged.
+    """
+    if path is None:
+        yield None
+        return
+    if not _exists(path):
+        raise ArgumentError(f"there is no ledger at {path}. Create it: `pais ledger {path} --epsilon E`.")
+    book = Ledger(path=path)
+    accounts(book).check(*prices)
+    before = book.spent
+    try:
+        yield book
+    except BaseException:
+        with contextlib.suppress(PaisError):
+            if book.spent != before:
+                show.warn(f"The ledger was charged while this ran. See `pais ledger {path}`.")
+        raise
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        # The file name is too long.
+        return False
+
+
+def plan(wanted: options.Plan) -> None:
+    if wanted.out is not None:
+        files.require_free([wanted.out], overwrite=wanted.overwrite)
+    settings, survey = settings_of(wanted), survey_of(wanted, rehearsal=True)
+    if survey is None and (settings.radius is None or settings.norms is None):
+        raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
+    unit = unit_of(wanted.unit, wanted.max_rows_per_unit)
+    if survey is None:
+        facts = settings.facts(None).about(unit, None)
+    else:
+        facts = Facts.of(survey) if wanted.unit is None else Facts.of(survey).about(unit, survey.schema)
+    center = facts.ball.center
+    if wanted.n_features is None and center is None:
+        raise ArgumentError("the number of columns is not known. Pass --n-features.")
+    result = settings.plan(facts, len(center or ()) if wanted.n_features is None else wanted.n_features)
+    show.warn_of_weak(settings.epsilon, result)
+    content = result.to_dict()
+    if wanted.out is not None:
+        files.write(wanted.out, content)
+    if wanted.as_json:
+        # Only pais reads the other fields, from the file of the plan.
+        left_out = ("explanation", "norms", "sample_choice")
+        show.print_json({name: value for name, value in content.items() if name not in left_out})
+    elif not wanted.quiet:
+        show.say("\n".join(content["explanation"]))
+
+
+def _stated(wanted: Any, names: Any) -> dict[str, Any]:
+    """The parameters of these names that options state, as the package takes them."""
+    parsed: dict[str, Callable[[], Any]] = {
+        "columns": lambda: columns_of(wanted.columns),
+        "center": lambda: center_of(wanted.center),
+        "norms": lambda: stated_norms(wanted.norms, wanted.n_rows, wanted.radius),
+        "classes": lambda: _classes(wanted.classes),
+        "random_state": lambda: wanted.seed,
+    }
+    stated = {name: getattr(wanted, name) for name in names if hasattr(wanted, name) and name != "ledger"}
+    stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}
+    return stated | {
+        name: read() for name, read in parsed.items() if name in names and name in (*stated, "random_state")
+    }
+
+
+def _classes(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    classes = [each.strip() for each in text.strip().removeprefix("[").removesuffix("]").split("|")]
+    if len(classes) < 2 or not all(classes) or len(set(classes)) < len(classes):
+        raise ArgumentError("--classes needs two or more classes, each once. Write --classes 'yes|no'.")
+    return classes
+
+
+def settings_of(wanted: options.Clusters) -> KMeansSettings:
     """Settings of k-means from the options of the same names."""
     needed = {"--n-clusters": wanted.n_clusters, "--epsilon": wanted.epsilon}
     missing = [name for name, value in needed.items() if value is None]
     if missing:
         subject = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         raise ArgumentError(f"{subject}. Pass both options, or --plan where a command takes one.")
-    names = {field.name for field in fields(KMeansSettings)}
-    stated: dict[str, Any] = {name: value for name, value in vars(wanted).items() if name in names}
-    stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}
-    stated["center"] = center_of(wanted.center)
-    stated["norms"] = stated_norms(wanted.norms, wanted.n_rows, wanted.radius)
-    return KMeansSettings(**stated)
+    return KMeansSettings(**_stated(wanted, [field.name for field in fields(KMeansSettings)]))
 
 
-def surveyed(wanted: options.KMeans, *, rehearsal: bool) -> Survey | None:
+def survey_of(wanted: options.Clusters, *, rehearsal: bool) -> Survey | None:
     """The survey that the user passes, if any. It contains all facts, so no other may be stated."""
     if wanted.survey is None:
         return None
@@ -191,338 +268,199 @@ def _require_secure(path: Path, price: Part, *, rehearsal: bool) -> None:
         raise ArgumentError(f"{path} was made with a seed and is not private. Survey again without --seed.")
 
 
-def plan(
-    wanted: options.KMeans,
-    units: options.Units,
-    output: options.Output,
-    n_features: int | None,
-    out: Path | None,
-    *,
-    overwrite: bool,
-) -> None:
-    if out is not None:
-        files.require_free([out], overwrite=overwrite)
-    settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=True)
-    if survey is None and (settings.radius is None or settings.norms is None):
-        raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
-    unit = unit_of(units.unit, units.max_rows_per_unit)
-    if survey is None:
-        facts = settings.facts(None).about(unit, None)
-    else:
-        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit, survey.schema)
-    center = facts.ball.center
-    if n_features is None and center is None:
-        raise ArgumentError("the number of columns is not known. Pass --n-features.")
-    result = settings.plan(facts, len(center or ()) if n_features is None else n_features)
-    show.warn_of_weak(settings.epsilon, result)
-    content = result.to_dict()
-    if out is not None:
-        files.write_json(out, content)
-    show.plan_or_json(content, as_json=output.as_json, quiet=output.quiet)
-
-
-def sample(
-    wanted: options.Rows, run: options.Run, path: Path, out: Path, *, carry: str | None, overwrite: bool
-) -> None:
-    warn_of_seed(run.seed)
-    files.require_free([out], overwrite=overwrite)
-    with show.watch(quiet=run.quiet) as bar:
+def sample(wanted: options.Sample) -> None:
+    files.require_free([wanted.out], overwrite=wanted.overwrite)
+    with show.watch(quiet=wanted.quiet) as bar:
         bar.begin("plan")
-        plan = Plan.load(path)
+        plan = Plan.load(wanted.plan)
         bar.begin("open")
-        rows = opened(open_rows(wanted, bar, carry, default=plan.schema), plan.schema, plan.unit)
-        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
+        rows = opened(open_rows(wanted, bar, wanted.carry, default=plan.schema), plan.schema, plan.unit)
+        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", wanted.carry) or ()))
         plan.require_columns(rows)
         bar.begin("sample")
         bar.expect(passes(rows, samples=1))
-        content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a sample file")
+        content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=wanted.seed).spend("a sample file")
         bar.begin("write")
-        files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed, rows.schema))
+        table = sample_table(content, plan.ball, names, wanted.seed, rows.schema)
+        files.write(wanted.out, files.marked(table, files.SAMPLE), secret=True)
     show.warn(show.SAMPLE_WARNING)
     expected = plan.expected_rows
-    if run.as_json:
-        show.print_json({"sample": str(out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
-    elif not run.quiet:
+    if wanted.as_json:
+        show.print_json({"sample": str(wanted.out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
+    elif not wanted.quiet:
         size = "rows" if expected is None else f"about {expected:,.0f} {units_of(plan.neighbours)} expected,"
-        show.say(f"{out}: {size} clipped to the ball, each with its weight 1/probability")
+        show.say(f"{wanted.out}: {size} clipped to the ball, each with its weight 1/probability")
 
 
-def prepare_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
-    """Warn about a seed, and refuse to replace an earlier release unless `overwrite` is set."""
-    warn_of_seed(seed)
-    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """A model that was fitted, and what only this kind of model writes and prints."""
+
+    #: Title of the summary, and what it says about the model.
+    title: str
+    facts: show.Facts
+    fit: Fit
+    #: The fit as a reader sees it.
+    results: Results
+    #: Names of the features.
+    names: tuple[str, ...]
+    #: Content of the model file, and the model in the JSON that is printed.
+    model: dict[str, Any]
+    summary: dict[str, Any]
 
 
-def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
-    """Prepare a k-means from settings and, if given, an earlier survey."""
-    settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=seed is not None)
-    facts = None if survey is None else Facts.of(survey)
-    prices: tuple[Part, ...] = (settings.price,)
-    if survey is not None and survey.shift == 0.0:
-        own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
-        prices = (survey.price, own)
-    return Work(
-        prices=prices,
-        survey_passes=settings.survey_passes if survey is None else 0,
-        schema=None if survey is None else survey.schema,
+def _release(
+    wanted: options.KMeans | options.Model,
+    prices: tuple[Part, ...],
+    fitted: Callable[[show.Watch, Ledger | None], Fitted],
+) -> None:
+    """Fit a model and write its values, model, report and certificate; then print a summary."""
+    header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
+    with paying(wanted.ledger, *prices) as book, show.watch(quiet=wanted.quiet) as bar:
+        bar.begin("open")
+        made = fitted(bar, book)
+        bar.begin("write")
+        paths = files.write_release(wanted.out, made.fit, made.results, made.names, made.model, header)
+    if wanted.as_json:
+        certificate = json.loads(made.fit.certificate.to_json())
+        show.print_json({"certificate": certificate, **made.summary, "files": paths})
+    elif not wanted.quiet:
+        show.release(made.title, made.fit, made.results, [("features", listed(made.names)), *made.facts], paths)
+
+
+def kmeans(wanted: options.KMeans) -> None:
+    """Release centers, from settings and facts or from a plan."""
+    files.require_free([wanted.out / name for name in files.RELEASE], overwrite=wanted.overwrite)
+    from_facts = _clusters_of_plan if wanted.plan is not None else _clusters_of_settings
+    prices, survey_passes, schema, made = from_facts(wanted)
+
+    def fitted(bar: show.Watch, book: Ledger | None) -> Fitted:
+        rows = open_rows(wanted, bar, default=schema)
+        names = files.require_names(rows.names, files.COUNT_COLUMN)
+        bar.begin("survey, plan, sample, rounds")
+        bar.expect(passes(rows, surveys=survey_passes, samples=1))
+        fit = made(rows, book)
+        if fit.survey is not None and not fit.survey.above_noise:
+            bar.warn(show.NOISE_WARNING)
+        for concern in (None if fit.survey is None else fit.survey.columns_concern, fit.concern):
+            if concern is not None:
+                bar.warn(concern)
+        value = fit.value
+        n_clusters, above = len(value.centers), value.effective_centers
+        return Fitted(
+            title="Private k-means",
+            fit=fit,
+            names=names,
+            results=fit.results(names),
+            model=CenterModel(
+                centers=value.centers,
+                columns=rows.feature_columns,
+                schema=fit.schema,
+                fills_missing=wanted.missing.value == "midpoint",
+            ).to_dict(),
+            facts=[("clusters", str(n_clusters) + (f", of which {above} above the noise" * (above < n_clusters)))],
+            summary={
+                "columns": list(names),
+                "effective_centers": above,
+                "expected_rows": fit.plan.expected_rows,
+                "predicted_quality": None if fit.quality is None else fit.quality.to_dict(),
+            },
+        )
+
+    _release(wanted, prices, fitted)
+
+
+#: The prices that the ledger must pay, the passes of the survey, the schema that is known, and the function that fits.
+_Clusters = tuple[tuple[Part, ...], int, Schema | None, Callable[[Engine, Ledger | None], Fit]]
+
+
+def _clusters_of_settings(wanted: options.KMeans) -> _Clusters:
+    """A k-means from settings and, if given, an earlier survey."""
+    settings, survey = settings_of(wanted), survey_of(wanted, rehearsal=wanted.seed is not None)
+
+    def made(rows: Engine, ledger: Ledger | None) -> Fit:
         # Not counted among fits without a ledger: a command is a separate process and makes one fit.
-        run=lambda rows, ledger: fit(rows, settings, random_state=seed, ledger=ledger, facts=facts, counted=False),
-    )
+        facts = None if survey is None else Facts.of(survey)
+        return fit(rows, settings, random_state=wanted.seed, ledger=ledger, facts=facts, counted=False)
+
+    if survey is None:
+        return (settings.price,), settings.survey_passes, None, made
+    own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
+    return (survey.price, own) if survey.shift == 0.0 else (settings.price,), 0, survey.schema, made
 
 
-def work_of_plan(path: Path, *, seed: int | None) -> Work:
-    """Prepare the k-means that a plan file describes."""
+def _clusters_of_plan(wanted: options.KMeans) -> _Clusters:
+    """The k-means that a plan file describes. No option may repeat or contradict a setting of the plan."""
+    path = wanted.plan
+    assert path is not None
+    decided = {field.name for field in fields(options.Clusters)}
+    conflicts = [f"--{name.replace('_', '-')}" for name in options.GIVEN.get() if name in decided]
+    if conflicts:
+        raise ArgumentError(f"--plan decides {', '.join(conflicts)}. Leave these options out, or plan again.")
     plan = Plan.load(path)
-    if not isinstance(plan.mechanism, KMeans):
+    if plan.mechanism.name != "k-means":
         raise ArgumentError(f"{path} is a plan for {plan.mechanism.name!r}, not for k-means. Run it with pais.run.")
     for part in plan.spent:
-        _require_secure(path, part, rehearsal=seed is not None)
+        _require_secure(path, part, rehearsal=wanted.seed is not None)
         if not part.release:
             raise ArgumentError(f"{path} has a survey without a name, which no ledger recognises. Plan again.")
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
-    return Work(
-        prices=plan.due,
-        survey_passes=0,
-        schema=plan.schema,
-        run=lambda rows, ledger: Fit.of(plan, run_plan(plan, rows, random_state=seed, ledger=ledger)),
-    )
+
+    def made(rows: Engine, ledger: Ledger | None) -> Fit:
+        return Fit.of(plan, run_plan(plan, rows, random_state=wanted.seed, ledger=ledger))
+
+    return plan.due, 0, plan.schema, made
 
 
-def refuse_beside_plan(context: typer.Context) -> None:
-    """Raise if an option repeats or contradicts a setting of the plan."""
-    decided = {field.name for field in fields(options.KMeans)}
-    given = [name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"]
-    conflicts = [f"--{name.replace('_', '-')}" for name in given if name in decided]
-    if conflicts:
-        raise ArgumentError(f"--plan decides {', '.join(conflicts)}. Leave these options out, or plan again.")
-
-
-def kmeans(
-    wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path, report: options.Report
-) -> None:
-    """Open the rows, run the k-means and write the files; then print the release, its columns and the paths."""
-    book = ledgers.opened(ledger, *work.prices)
-    header = ReportHeader(data_name=report.data_name, owner=report.owner, date=today())
-    with ledgers.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
-        bar.begin("open")
-        rows = open_rows(wanted, bar, default=work.schema)
-        names = files.require_names(rows.names, files.COUNT_COLUMN)
-        bar.begin("survey, plan, sample, rounds")
-        bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
-        result = work.run(rows, book)
-        assert isinstance(result, KMeansFit)
-        bar.begin("write")
-        model = CenterModel(
-            centers=result.value.centers,
-            columns=rows.feature_columns,
-            schema=result.schema,
-            fills_missing=wanted.missing.value == "midpoint",
-        )
-        paths = files.write_release(out, result, names, header, model=model)
-    if result.survey is not None and not result.survey.above_noise:
-        show.warn(show.NOISE_WARNING)
-    show.warn_of(None if result.survey is None else result.survey.columns_concern)
-    show.warn_of(result.concern)
-    show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
-
-
-# Runs on each table and seconds of an audit by runs, unless they are stated.
-_RUNS, _SECONDS = 100_000, 60.0
-
-
-def audit(
-    path: Path,
-    output: options.Output,
-    *,
-    method: options.AuditMethod,
-    runs: int | None,
-    seconds: float | None,
-    confidence: float | None,
-    seed: int | None,
-) -> None:
-    from pais.auditing.auditor import audit as run_audit  # it imports scikit-learn, which takes a second
-
-    plan = Plan.load(path)
-    wanted: dict[str, Any] = {"runs": runs, "seconds": seconds, "confidence": confidence, "random_state": seed}
-    if method is options.AuditMethod.runs:
-        wanted |= {"runs": runs or _RUNS, "seconds": seconds or _SECONDS}
-    with show.stages(total=1, quiet=output.quiet) as begin:
-        begin("audit")
-        report = run_audit(plan, method=method.value, **wanted)
-    if output.as_json:
-        show.print_json(report.to_dict())
-    elif not output.quiet:
-        show.say(str(report))
-    if report.violates:
-        raise typer.Exit(FAILED)
-
-
-def explain(file: Path, values: Path | None, *, as_json: bool) -> None:
-    if values is not None:
-        require_values(file, values)
-    if as_json:
-        show.print_json(explanation(file))
-        return
-    show.say(explain_file(file))
-    if values is not None:
-        show.say(f"\n{values} holds the values that this certificate was issued for.")
-
-
-def label(
-    place: options.Place, output: options.Output, path: Path, to: Path, *, carry: str | None, overwrite: bool
-) -> None:
-    """Read the rows with the columns of a model and write their labels."""
-    by_spark = place.engine is options.EngineName.spark or place.master is not None
-    if to.suffix != ".parquet" and not by_spark:
-        raise ArgumentError(f"{to} does not end in .parquet. Pass the path of a Parquet file with --to.")
-    if not (by_spark and overwrite):
-        files.require_free([to], overwrite=overwrite, option="--to")
-    carried = names_of("--carry", carry) or ()
-    if LABEL_COLUMN in carried:
-        raise ArgumentError(f"--carry names {LABEL_COLUMN!r}, which is the column of the labels. Rename it.")
-    model = files.read_model(path)
-    with show.watch(quiet=output.quiet) as bar:
-        bar.begin("open")
-        data, csv = found(place)
-        rows = model.open(data, carry=carried, on_rows=bar.rows, **csv)
-        bar.begin("label")
-        bar.expect(passes(rows, samples=1))
-        if isinstance(rows, LocalEngine):
-            files.write_labels(to, model.tables(rows), rows.carried_schema)
-        else:
-            _write_by_spark(rows, model, carried, to, overwrite=overwrite)
-    show.warn(show.LABEL_WARNING)
-    if output.as_json:
-        show.print_json({"labels": str(to), "carried": list(carried), "warning": show.LABEL_WARNING})
-    elif not output.quiet:
-        show.say(f"{to}: the number of the nearest center of each row, from 0; null if a value of the row is missing")
-
-
-def _write_by_spark(rows: Engine, model: CenterModel, carried: tuple[str, ...], to: Path, *, overwrite: bool) -> None:
-    """Let Spark write the labels: a directory of Parquet files, which is complete once Spark has committed it."""
-    from pais.data.engines.spark import guarded
-
-    frame: Any = model.labels(rows)
-    columns = [f"`{name.replace('`', '``')}`" for name in (*carried, LABEL_COLUMN)]
-    writer = frame.select(*columns).write.mode("overwrite" if overwrite else "error")
-    guarded(lambda: writer.parquet(str(to.absolute())))
-    with contextlib.suppress(OSError):
-        to.chmod(0o700)
-
-
-def release(
-    name: str,
-    wanted: Model,
-    run: options.Run,
-    ledger: Path | None,
-    out: Path,
-    report: options.Report,
-    *,
-    overwrite: bool,
-) -> None:
-    """Fit a model and write its values, model, report and certificate; then print a summary."""
-    warn_of_seed(run.seed)
+def model(name: str, wanted: options.Model) -> None:
+    """Release what an estimator fits."""
     table = "components" if name == "pca" else "coefficients"
-    files.require_free([out / each for each in files.model_files(table)], overwrite=overwrite)
-    model = _estimator(name, wanted, run.seed)
-    # The estimator checks the price against the ledger before it opens the rows.
-    model.ledger = book = ledgers.opened(ledger)
-    with ledgers.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
-        bar.begin("open")
+    files.require_free([wanted.out / file for file in files.release_files(table)], overwrite=wanted.overwrite)
+    kind = getattr(pais, _ESTIMATORS[name])
+    estimator = kind(**_stated(wanted, kind().get_params()))
+
+    def fitted(bar: show.Watch, book: Ledger | None) -> Fitted:
         data, csv = found(wanted)
         bar.begin(f"survey, plan, sample, {name}")
+        # The estimator checks the price against the ledger before it opens the rows.
+        estimator.ledger = book
         held = wanted.engine is EngineName.memory
-        model.fit(Opening(data=data, options={**csv, "on_rows": bar.rows}, held=held))
-        bar.begin("write")
-        values = _values(model)
-        described = _described(name, model, values)
-
-        def write_report(path: Path) -> object:
-            return model.write_report(path, data_name=report.data_name, owner=report.owner)
-
-        paths = files.write_model(out, table, values, described, write_report, model.certificate_.to_json())
-    if run.as_json:
-        show.print_json({"certificate": json.loads(model.certificate_.to_json()), **described, "files": paths})
-    elif not run.quiet:
-        _print_model(model, paths)
-
-
-def _estimator(name: str, wanted: Model, seed: int | None) -> Any:
-    """The estimator with the parameters that the options of the same names state."""
-    kind = getattr(pais, MODELS[name][0])
-    names = kind().get_params()
-    stated = {field.name: getattr(wanted, field.name) for field in fields(wanted) if field.name in names}
-    stated |= {option: value.value for option, value in stated.items() if isinstance(value, Enum)}
-    stated |= {
-        "columns": columns_of(wanted.columns),
-        "norms": stated_norms(wanted.norms, wanted.n_rows, wanted.radius),
-        "random_state": seed,
-    }
-    if isinstance(wanted, Classification) and wanted.classes is not None:
-        stated["classes"] = _classes(wanted.classes)
-    if isinstance(wanted, Components):
-        stated["center"] = center_of(wanted.center)
-    return kind(**stated)
-
-
-def _classes(text: str) -> list[str]:
-    classes = [each.strip() for each in text.strip().removeprefix("[").removesuffix("]").split("|")]
-    if len(classes) < 2 or not all(classes) or len(set(classes)) < len(classes):
-        raise ArgumentError("--classes needs two or more classes, each once. Write --classes 'yes|no'.")
-    return classes
-
-
-def _values(model: Any) -> pa.Table:
-    """The released values, one line for each coefficient or component."""
-    shown = _results(model)
-    columns: dict[str, Any]
-    if isinstance(shown, ComponentResults):
-        k = len(shown.variances)
-        columns = {
-            "component": np.arange(1, k + 1),
-            "explained_variance": shown.variances,
-            "explained_variance_ratio": shown.shares,
-            "standard_error": shown.standard_errors,
+        estimator.fit(Opening(data=data, options={**csv, "on_rows": bar.rows}, held=held))
+        fit, names = estimator._shown(), tuple(map(str, estimator.feature_names_in_))
+        results: Results = fit.value
+        facts: dict[str, Any] = {"verdict": results.verdict, "caution": results.concern}
+        shown = []
+        if isinstance(wanted, options.Supervised):
+            facts["target"] = target = wanted.target
+            if hasattr(estimator, "classes_"):
+                facts["classes"] = list(map(str, estimator.classes_.tolist()))
+                target += f" ({listed(facts['classes'])})"
+            shown = [("target", target)]
+        if hasattr(estimator, "mean_"):
+            facts["mean"] = dict(zip(fit.value.names, map(_finite, estimator.mean_.tolist()), strict=True))
+        described = {
+            "kind": name,
+            "format": formats.FORMAT,
+            **facts,
+            "columns": list(names),
+            "schema": None if fit.schema is None else fit.schema.to_dict(),
+            "fills_missing": estimator.missing == "midpoint",
+            "values": [
+                {key: _finite(value) for key, value in line.items()}
+                for line in files.table_of(results.value_columns()).to_pylist()
+            ],
         }
-        loadings = dict(zip(files.require_names(shown.names, *columns), shown.loadings.T, strict=True))
-        return pa.table({name: pa.array(numbers) for name, numbers in (columns | loadings).items()})
-    values, errors, names = shown.values, shown.standard_errors, [*shown.names]
-    hidden, compared_with = shown.is_hidden, [reference or None for reference in shown.compared_with]
-    if shown.intercepts is not None and shown.intercept_errors is not None:
-        values, errors = np.column_stack([values, shown.intercepts]), np.column_stack([errors, shown.intercept_errors])
-        hidden = np.column_stack([hidden, np.zeros(len(values), dtype=bool)])
-        names.append("intercept")
-        compared_with.append(None)
-    columns = {"class": np.repeat(shown.classes, len(names))} if len(values) > 1 else {}
-    columns |= {"feature": names * len(values), **with_intervals(values.ravel(), errors.ravel(), hidden.ravel())}
-    columns["compared_with"] = pa.array(compared_with * len(values), pa.string())
-    # What has no interval has empty cells.
-    return pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns.items()})
+        return Fitted(
+            title=results.title,
+            fit=fit,
+            names=names,
+            results=results,
+            model=described,
+            facts=shown,
+            summary=described,
+        )
 
-
-def _results(model: Any) -> RegressionResults | ComponentResults:
-    """The released values as a reader of the report sees them."""
-    shown: RegressionResults | ComponentResults = model._shown().value
-    return shown
-
-
-def _described(name: str, model: Any, values: pa.Table) -> dict[str, Any]:
-    """The model for a file: the released values, and how to read rows."""
-    schema, shown = model.fit_.schema, _results(model)
-    facts: dict[str, Any] = {"kind": name, "format": formats.FORMAT, "verdict": shown.verdict, "caution": shown.concern}
-    if isinstance(shown, RegressionResults):
-        facts["target"] = shown.target
-    if hasattr(model, "classes_"):
-        facts["classes"] = list(map(str, model.classes_.tolist()))
-    if isinstance(shown, ComponentResults):
-        facts["mean"] = dict(zip(shown.names, map(_finite, model.mean_.tolist()), strict=True))
-    return {
-        **facts,
-        "columns": [str(column) for column in model.feature_names_in_],
-        "schema": None if schema is None else schema.to_dict(),
-        "fills_missing": model.missing == "midpoint",
-        "values": [{key: _finite(value) for key, value in line.items()} for line in values.to_pylist()],
-    }
+    _release(wanted, (), fitted)
 
 
 def _finite(value: Any) -> Any:
@@ -530,90 +468,14 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print_model(model: Any, paths: dict[str, str]) -> None:
-    """Print the guarantee, how far the values can be read, and the values if there are not too many."""
-    shown = _results(model)
-    facts = [("features", listed([str(column) for column in model.feature_names_in_]))]
-    if isinstance(shown, RegressionResults):
-        classes = [] if not hasattr(model, "classes_") else [str(each) for each in model.classes_.tolist()]
-        facts.append(("target", f"{shown.target} ({listed(classes)})" if classes else shown.target))
-    show.release_table(shown.title, model.fit_, [*facts, ("verdict", shown.verdict)], paths)
-    if isinstance(shown, ComponentResults):
-        _print_components(shown, paths)
-    else:
-        _print_coefficients(shown, paths)
-
-
-def _print_coefficients(shown: RegressionResults, paths: dict[str, str]) -> None:
-    header = ["feature", *(shown.classes if len(shown.values) > 1 else ("coefficient",))]
-    hidden = shown.is_hidden
-    arrays = (shown.values.T, shown.standard_errors.T, shown.clear.T, hidden.T)
-    rows = [
-        [label, *(_cell(*numbers) for numbers in zip(*several, strict=True))]
-        for label, several in zip(shown.names, zip(*arrays, strict=True), strict=True)
-    ]
-    if shown.intercepts is not None and shown.intercept_errors is not None:
-        pairs = zip(shown.intercepts, shown.intercept_errors, strict=True)
-        rows.append(["intercept", *(_cell(value, error, True) for value, error in pairs)])
-    is_weak = not (shown.clear | hidden).all()
-    note = "value ± standard error" + ("; in parentheses: within two of them of zero" if is_weak else "")
-    if len(shown.classes) == 1:
-        note += f"\nA coefficient is the change of the log odds of {shown.target} = {shown.classes[0]}."
-    if shown.comparison is not None:
-        note += f"\n{as_sentence(shown.comparison)}"
-    show.values_table("Coefficients", header, rows, note, paths["coefficients.csv"])
-
-
-def _print_components(shown: ComponentResults, paths: dict[str, str]) -> None:
-    k = len(shown.variances)
-    clear = [place < shown.above_noise for place in range(k)]
-    lines = [
-        ("variance", shown.variances, ".4g"),
-        ("standard error", shown.standard_errors, ".2g"),
-        ("share", shown.shares, ".1%"),
-    ]
-    lines += [(name, numbers, ".3f") for name, numbers in zip(shown.names, shown.loadings.T, strict=True)]
-    rows = [
-        [
-            label,
-            *(
-                text if seen else f"({text})"
-                for text, seen in zip((f"{n:{form}}" for n in numbers), clear, strict=True)
-            ),
-        ]
-        for label, numbers, form in lines
-    ]
-    header = ["component", *(str(place) for place in range(1, k + 1))]
-    note = "" if all(clear) else "In parentheses: components that do not stand above the noise."
-    show.values_table("Components", header, rows, note, paths["components.csv"])
-
-
-def _cell(value: float, error: float, clear: bool, hidden: bool = False) -> str:
-    if hidden:
-        return HIDDEN
-    text = with_error(float(value), float(error))
-    return text if clear else f"({text})"
-
-
-#: The kind of a file with a released statistic.
-KIND = "statistic"
-
-_TABLES = (".csv", ".parquet")
-
-
-def statistic(
-    name: str, wanted: Table, run: options.Run, ledger: Path | None, out: Path | None, *, overwrite: bool
-) -> None:
+def statistic(command: str, wanted: options.Table) -> None:
     """Release a statistic; then print or write its values with the certificate."""
-    warn_of_seed(run.seed)
-    if out is not None:
-        files.require_free(_outputs(out), overwrite=overwrite)
-    elif run.quiet and not run.as_json:
-        raise ArgumentError("--quiet would hide a result that is paid for. Pass --out or --json, or leave it out.")
+    name, out = command.replace("-", "_"), wanted.out
+    _require_visible(wanted, "result", [] if out is None else _outputs(out))
     validate.target_epsilon(wanted.epsilon)
-    more, (schema, by) = _arguments(wanted), _stated(name, wanted)
-    book = ledgers.opened(ledger, Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or ""))
-    with ledgers.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
+    more, (schema, by) = _arguments(wanted), _columns_and_groups(name, wanted)
+    price = Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or "")
+    with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
         data, csv = found(wanted)
         selection = Selection.of(data, schema, by, wanted.unit)
@@ -633,17 +495,17 @@ def statistic(
         bar.begin(name)
         bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
         function: Callable[..., pais.Statistic] = getattr(pais, name)
-        result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
-        hint = people_hint(wanted, data, (*selection.columns, *selection.by))
-        if hint is not None:
-            bar.warn(hint)
+        result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=wanted.seed, **more)
+        concern = None if wanted.unit else people_concern(header_of(data), (*selection.columns, *selection.by))
+        if concern is not None:
+            bar.warn(concern)
         bar.begin("write")
         if out is not None:
-            _write(out, result)
-    if run.as_json:
+            _write_statistic(out, result)
+    if wanted.as_json:
         show.print_json(described(result))
-    elif not run.quiet:
-        _print_statistic(result, out)
+    elif not wanted.quiet:
+        show.statistic(result, out)
 
 
 def _outputs(out: Path) -> list[Path]:
@@ -653,36 +515,40 @@ def _outputs(out: Path) -> list[Path]:
     return [out, files.certificate_beside(out)] if out.suffix.lower() in _TABLES else [out]
 
 
-def _write(out: Path, result: pais.Statistic) -> None:
-    """Write a statistic as JSON, as a page or as a table, by the ending of the file name."""
-    if out.suffix.lower() == ".html":
-        files.write_page(out, result.write_report)
-    elif out.suffix.lower() in _TABLES:
-        files.write_table(out, _table(described(result)["values"]), result.certificate.to_json())
-    else:
-        files.write_json(out, described(result))
+def _arguments(wanted: Any) -> dict[str, Any]:
+    """The arguments of a statistic beside its table and its price. Only some statistics have all of them."""
+    names = ("missing", "delta", "sampling", "sample_size", "step")
+    more: dict[str, Any] = _stated(wanted, names)
+    if more.get("sample_size") is not None and more["sampling"] not in ("constrained", "uniform"):
+        raise ArgumentError("--sample-size needs --sampling constrained or --sampling uniform. State both, or neither.")
+    if isinstance(wanted, options.Histogram):
+        bins = wanted.bins.strip()
+        more["bins"] = int(bins) if bins.isdecimal() else list(numbers("--bins", bins))
+    if isinstance(wanted, options.Quantile):
+        levels = numbers("--q", wanted.q)
+        more["q"] = levels[0] if len(levels) == 1 else levels
+    return more
 
 
-def _table(values: list[dict[str, Any]]) -> pa.Table:
-    """One line for each value. A column with dates among numbers is text."""
-    columns = {name: [value[name] for value in values] for name in values[0]}
-    for name, cells_of in columns.items():
-        if any(isinstance(cell, str) for cell in cells_of):
-            columns[name] = [None if cell is None else str(cell) for cell in cells_of]
-    return pa.table(columns).replace_schema_metadata({files.CONTENT_KEY: files.STATISTIC})
-
-
-def _stated(name: str, wanted: Table) -> tuple[Schema | None, tuple[str, ...]]:
+def _columns_and_groups(name: str, wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
     """What --columns and --by state about columns, and the names of those that form groups."""
-    has_facts = "=" in (wanted.by or "")
-    columns, groups = columns_of(wanted.columns), columns_of(wanted.by, "--by") if has_facts else None
+    columns = columns_of(wanted.columns)
+    groups = columns_of(wanted.by, "--by") if "=" in (wanted.by or "") else None
     if isinstance(columns, tuple):
         raise ArgumentError(
             f"--columns states nothing about {columns[0]!r}. Write bounds, such as {columns[0]}=18:100."
         )
     facts = [column for schema in (columns, groups) if isinstance(schema, Schema) for column in schema.columns]
     by = groups.names if isinstance(groups, Schema) else names_of("--by", wanted.by) or ()
-    _require_groups([column for column in facts if column.name in by], by)
+    for group in by:
+        stated = [fact for fact in facts if fact.name == group]
+        if by.count(group) > 1 or len(stated) > 1:
+            raise ArgumentError(f"column {group!r} is stated twice. State it once, in --by or in --columns.")
+        if not stated or not isinstance(stated[0], (Boolean, Categories)):
+            raise ArgumentError(
+                f"--by needs public categories of {group!r}. Write --by '{group}=[a|b]', '{group}=ranges(0,18,65)' for "
+                f"numbers, '{group}=months(2024-01-01,2024-12-31)' for dates, or state a list or bool in --columns."
+            )
     summarised = [column for column in facts if column.name not in by]
     if summarised and name == "count_people":
         raise ArgumentError(
@@ -703,37 +569,22 @@ def _stated(name: str, wanted: Table) -> tuple[Schema | None, tuple[str, ...]]:
     return Schema(tuple(facts)) if facts else None, by
 
 
-def _require_groups(facts: list[Column], by: tuple[str, ...]) -> None:
-    """Raise unless each column of --by has categories that are stated once."""
-    for name in by:
-        stated = [fact for fact in facts if fact.name == name]
-        if by.count(name) > 1 or len(stated) > 1:
-            raise ArgumentError(f"column {name!r} is stated twice. State it once, in --by or in --columns.")
-        if not stated or not isinstance(stated[0], (Boolean, Categories)):
-            raise ArgumentError(
-                f"--by needs public categories of {name!r}. Write --by '{name}=[a|b]', '{name}=ranges(0,18,65)' for "
-                f"numbers, '{name}=months(2024-01-01,2024-12-31)' for dates, or state a list or bool in --columns."
-            )
-
-
-def _arguments(wanted: Table) -> dict[str, Any]:
-    """The arguments that only some statistics have."""
-    more: dict[str, Any] = {"missing": wanted.missing.value}
-    if isinstance(wanted, Statistic):
-        if wanted.sample_size is not None and wanted.sampling.value not in ("constrained", "uniform"):
-            raise ArgumentError(
-                "--sample-size needs --sampling constrained or --sampling uniform. State both, or neither."
-            )
-        more |= {"delta": wanted.delta, "sampling": wanted.sampling.value, "sample_size": wanted.sample_size}
-    if isinstance(wanted, People):
-        more["delta"] = wanted.delta
-    if isinstance(wanted, Histogram):
-        bins = wanted.bins.strip()
-        more["bins"] = int(bins) if bins.isdecimal() else list(numbers("--bins", bins))
-    if isinstance(wanted, Quantile):
-        levels = numbers("--q", wanted.q)
-        more |= {"q": levels[0] if len(levels) == 1 else levels, "step": wanted.step}
-    return more
+def _write_statistic(out: Path, result: pais.Statistic) -> None:
+    """Write a statistic as JSON, as a page or as a table, by the ending of the file name."""
+    if out.suffix.lower() == ".html":
+        files.write(out, result.write_report)
+    elif out.suffix.lower() == ".json":
+        files.write(out, described(result))
+    else:
+        values = described(result)["values"]
+        columns = {name: [value[name] for value in values] for name in values[0]}
+        for name, column in columns.items():
+            # A column with dates among numbers is text.
+            if any(isinstance(cell, str) for cell in column):
+                columns[name] = [None if cell is None else str(cell) for cell in column]
+        table = files.marked(pa.table(columns), files.STATISTIC)
+        certificate = result.certificate.to_json()
+        files.write_all(out.absolute().parent, {out.name: table, files.certificate_beside(out).name: certificate})
 
 
 def described(result: pais.Statistic) -> dict[str, Any]:
@@ -751,7 +602,7 @@ def described(result: pais.Statistic) -> dict[str, Any]:
     numbers_of = {"value": result.value, "standard_error": result.standard_error, "low": low, "high": high}
     cells_of = {key: np.asarray(value, dtype=object).ravel().tolist() for key, value in numbers_of.items()}
     return {
-        "kind": KIND,
+        "kind": "statistic",
         "format": formats.FORMAT,
         "statistic": result.name,
         "values": [
@@ -782,21 +633,118 @@ def _plain(value: Any) -> Any:
     return None if value is None or str(value) == "NaT" else str(value)
 
 
-def _print_statistic(result: pais.Statistic, out: Path | None) -> None:
-    certificate = result.certificate
-    parts = [(f"  {part.what}", show.price(part.to_dict())) for part in certificate.parts]
-    facts = [
-        *result.lines(),
-        *([("±", "standard errors")] if result.name == "description" else []),
-        *(("caution", caution.text) for caution in result.cautions),
-        ("about", result.about),
-        *(("note", note) for note in result.notes),
-        ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
-        *(parts if len(parts) > 1 else []),
-        ("neighbours", certificate.neighbours),
-        ("randomness", certificate.note),
-        ("noise", result.noise),
-        ("clipping", result.clipping),
-        *([] if out is None else [("file", str(out))]),
-    ]
-    show.facts_table(f"Private {result.name}" + (f" of {result.subject}" if result.subject else ""), facts)
+def label(wanted: options.Label) -> None:
+    """Read the rows with the columns of a model and write their labels."""
+    to, by_spark = wanted.to, wanted.engine is EngineName.spark or wanted.master is not None
+    if to.suffix != ".parquet" and not by_spark:
+        raise ArgumentError(f"{to} does not end in .parquet. Pass the path of a Parquet file with --to.")
+    if not (by_spark and wanted.overwrite):
+        files.require_free([to], overwrite=wanted.overwrite, option="--to")
+    carried = names_of("--carry", wanted.carry) or ()
+    if LABEL_COLUMN in carried:
+        raise ArgumentError(f"--carry names {LABEL_COLUMN!r}, which is the column of the labels. Rename it.")
+    model = files.read_model(wanted.model)
+    with show.watch(quiet=wanted.quiet) as bar:
+        bar.begin("open")
+        data, csv = found(wanted)
+        rows = model.open(data, carry=carried, on_rows=bar.rows, **csv)
+        bar.begin("label")
+        bar.expect(passes(rows, samples=1))
+        if isinstance(rows, LocalEngine):
+            write = files.label_writer(model.tables(rows), rows.carried_schema)
+            files.write(to, write, secret=True, option="--to")
+        else:
+            _label_by_spark(rows, model, carried, wanted)
+    show.warn(show.LABEL_WARNING)
+    if wanted.as_json:
+        show.print_json({"labels": str(to), "carried": list(carried), "warning": show.LABEL_WARNING})
+    elif not wanted.quiet:
+        show.say(f"{to}: the number of the nearest center of each row, from 0; null if a value of the row is missing")
+
+
+def _label_by_spark(rows: Engine, model: CenterModel, carried: tuple[str, ...], wanted: options.Label) -> None:
+    """Let Spark write the labels: a directory of Parquet files, which is complete once Spark has committed it."""
+    from pais.data.engines.spark import guarded
+
+    frame: Any = rows.labelled(model.centers, LABEL_COLUMN)  # type: ignore[attr-defined]  # the engine for Spark
+    columns = [f"`{name.replace('`', '``')}`" for name in (*carried, LABEL_COLUMN)]
+    writer = frame.select(*columns).write.mode("overwrite" if wanted.overwrite else "error")
+    guarded(lambda: writer.parquet(str(wanted.to.absolute())))
+    with contextlib.suppress(OSError):
+        wanted.to.chmod(0o700)
+
+
+def audit(wanted: options.Audit) -> None:
+    from pais.auditing.auditor import audit as run_audit  # it imports scikit-learn, which takes a second
+
+    plan = Plan.load(wanted.plan)
+    runs, seconds = wanted.runs, wanted.seconds
+    if wanted.method is options.AuditMethod.runs:
+        runs, seconds = runs or _RUNS, seconds or _SECONDS
+    limits: dict[str, Any] = {"runs": runs, "seconds": seconds, "confidence": wanted.confidence}
+    with show.watch(quiet=wanted.quiet) as bar:
+        bar.begin("audit")
+        report = run_audit(plan, method=wanted.method.value, random_state=wanted.seed, **limits)
+    if wanted.as_json:
+        show.print_json(report.to_dict())
+    elif not wanted.quiet:
+        show.say(str(report))
+    if report.violates:
+        raise typer.Exit(FAILED)
+
+
+def explain(wanted: options.Explain) -> None:
+    if wanted.values is not None:
+        require_values(wanted.file, wanted.values)
+    content = explanation(wanted.file)
+    if wanted.as_json:
+        show.print_json(content)
+        return
+    show.say("\n".join(content["explanation"]))
+    if wanted.values is not None:
+        show.say(f"\n{wanted.values} holds the values that this certificate was issued for.")
+
+
+def ledger(wanted: options.Ledger) -> None:
+    """Create or open a ledger, and show it. A new ledger without a stated delta gets the default."""
+    path, epsilon, delta, exists = wanted.file, wanted.epsilon, wanted.delta, _exists(wanted.file)
+    if epsilon is not None and delta is None:
+        delta = Ledger(path=path).budget.delta if exists else DEFAULT_DELTA
+    book = Ledger(epsilon=epsilon, delta=delta or 0.0, path=path)
+    if not exists and delta == DEFAULT_DELTA:
+        show.note(f"The ledger has epsilon {epsilon:g} and delta {DEFAULT_DELTA:g}. Pass --delta to choose another.")
+    if epsilon is not None and delta == 0.0:
+        show.warn("The ledger has delta 0, so it will refuse releases with Gaussian noise, which is the default.")
+    if wanted.as_json:
+        show.print_json(ledger_description(book))
+    else:
+        show.ledger(book)
+
+
+def ledger_description(ledger: Ledger) -> dict[str, Any]:
+    """Describe a ledger and its totals. Public values only: the losses of individual rows are left out."""
+    spent, left = ledger.spent, ledger.remaining
+    return {
+        "kind": "ledger",
+        "epsilon": ledger.budget.epsilon,
+        "delta": ledger.budget.delta,
+        "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
+        "remaining": {"epsilon": left.epsilon, "delta": left.delta},
+        "entries": [entry.to_dict() for entry in ledger.entries],
+    }
+
+
+# The commands that are neither a statistic nor the model of an estimator.
+_OTHERS: Mapping[str, Callable[[Any], None]] = {
+    "demo": demo,
+    "example": example,
+    "check": check,
+    "survey": survey,
+    "plan": plan,
+    "sample": sample,
+    "kmeans": kmeans,
+    "label": label,
+    "audit": audit,
+    "explain": explain,
+    "ledger": ledger,
+}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.resources
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,80 +14,71 @@ from rich.table import Table as RichTable
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from pais._base.numerics import FloatArray
 from pais.cli import files, options, show
 from pais.data.tables import Table, read
+from pais.kmeans.labels import CenterModel
 from pais.kmeans.planning import KMeansSettings
-from pais.kmeans.result import KMeansFit
 from pais.pipeline import fit as private_fit
-from pais.privacy.calibration import Sampling
-from pais.privacy.profiles import GaussianProfile
+from pais.planning.fit import Fit
 from pais.show.page import ReportHeader, today
 
 N_CLUSTERS, EPSILON, DELTA = 25, 1.0, 1e-6
 TITLE, DATA_NAME = "Private k-means: demonstration", "Covertype, a public sample of 30,000 rows"
-SAMPLINGS: tuple[Sampling | str, ...] = ("constrained", "coreset", "uniform", "none")
+SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 REFERENCE_RUNS = 3
 
 # Share of the rows that the sampling methods keep. A radius at a quantile makes them differ in nothing but sampling.
 SAMPLE_SHARE = 0.1
 QUANTILE = 0.99
 
-
-@dataclass(frozen=True, kw_only=True)
-class DemoRow:
-    """Medians over the runs of one sampling method."""
-
-    sampling: str
-    expected_rows: float
-    noise: float
-    relative_cost: float
-    seconds: float
+#: Numbers of one run, or medians over the runs, of one sampling method.
+Numbers = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Demo:
-    """The comparison of the methods, and the first constrained run for the report."""
-
-    rows: list[DemoRow]
-    n_rows: int
-    repeats: int
-    reference_seconds: float
-    fit: KMeansFit
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "data": "covertype-sample",
-            "n_rows": self.n_rows,
-            "n_clusters": N_CLUSTERS,
-            "epsilon": EPSILON,
-            "delta": DELTA,
-            "repeats": self.repeats,
-            "note": self.fit.certificate.note,
-            "reference": {
-                "what": f"scikit-learn KMeans, best of {REFERENCE_RUNS} runs; not private, for this comparison only",
-                "seconds": self.reference_seconds,
-            },
-            "rows": [asdict(row) for row in self.rows],
-        }
-
-
-def demo(run: options.Run, out: Path, repeats: int) -> None:
-    """Run the comparison, write the first constrained run as a release, and show the table."""
-    if run.seed is not None:
-        show.warn(show.SEED_WARNING)
-    files.require_free([out / name for name in files.RELEASE], overwrite=True)
-    with show.stages(total=len(SAMPLINGS) * repeats + 2, quiet=run.quiet) as begin:
+def demo(wanted: options.Demo) -> None:
+    """Run every sampling method at the same guarantee, write the first constrained run as a release, show the table."""
+    files.require_free([wanted.out / name for name in files.RELEASE], overwrite=True)
+    runs: dict[str, list[Numbers]] = {sampling: [] for sampling in SAMPLINGS}
+    first: Fit | None = None
+    with show.watch(quiet=wanted.quiet) as bar:
         table = bundled_sample()
-        names = files.require_names(table.names, files.COUNT_COLUMN)
-        comparison = compare(table, repeats=repeats, seed=run.seed, begin=begin)
-        begin("write")
+        bar.begin("scikit-learn, not private")
+        best, reference_seconds = _reference(table.rows)
+        for repeat in range(wanted.repeats):
+            for sampling, numbers in runs.items():
+                bar.begin(f"{sampling}, run {repeat + 1} of {wanted.repeats}")
+                fit, found = _run_once(
+                    table.rows, sampling, best, None if wanted.seed is None else wanted.seed + repeat
+                )
+                numbers.append(found)
+                first = first or fit
+        assert first is not None
+        bar.begin("write")
         header = ReportHeader(title=TITLE, data_name=DATA_NAME, date=today())
-        paths = files.write_release(out, comparison.fit, names, header)
-    if run.as_json:
-        show.print_json({**comparison.describe(), "files": paths})
-    elif not run.quiet:
-        demo_table(comparison)
+        model = CenterModel(centers=first.value.centers, columns=table.names).to_dict()
+        paths = files.write_release(wanted.out, first, first.results(table.names), table.names or (), model, header)
+    rows = [
+        {"sampling": sampling, **{name: median(run[name] for run in numbers) for name in numbers[0]}}
+        for sampling, numbers in runs.items()
+    ]
+    described = {
+        "data": "covertype-sample",
+        "n_rows": len(table.rows),
+        "n_clusters": N_CLUSTERS,
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "repeats": wanted.repeats,
+        "note": first.certificate.note,
+        "reference": {
+            "what": f"scikit-learn KMeans, best of {REFERENCE_RUNS} runs; not private, for this comparison only",
+            "seconds": reference_seconds,
+        },
+        "rows": rows,
+    }
+    if wanted.as_json:
+        show.print_json({**described, "files": paths})
+    elif not wanted.quiet:
+        _print(described)
         show.say(f"The first constrained run as a report: open {paths['report.html']}")
 
 
@@ -101,29 +89,15 @@ def bundled_sample() -> Table:
         return read(path)
 
 
-def compare(table: Table, *, repeats: int, seed: int | None, begin: Callable[[str], None]) -> Demo:
-    """Run every sampling method `repeats` times at the same guarantee; each run's epsilon includes its survey."""
-    begin("scikit-learn, not private")
-    best, reference_seconds = _reference(table.rows)
-    runs: dict[str, list[DemoRow]] = {str(sampling): [] for sampling in SAMPLINGS}
-    first: KMeansFit | None = None
-    for repeat in range(repeats):
-        for sampling in runs:
-            begin(f"{sampling}, run {repeat + 1} of {repeats}")
-            fit, row = _run_once(table.rows, sampling, best, None if seed is None else seed + repeat)
-            runs[sampling].append(row)
-            first = fit if first is None else first
-    assert first is not None
-    return Demo(
-        rows=[_medians(fits) for fits in runs.values()],
-        n_rows=table.rows.shape[0],
-        repeats=repeats,
-        reference_seconds=reference_seconds,
-        fit=first,
-    )
+def _reference(rows: NDArray[np.generic]) -> tuple[float, float]:
+    """Cost of the best of a few non-private runs, and seconds per run. Not private: the sample is public."""
+    start = time.perf_counter()
+    costs = [float(KMeans(N_CLUSTERS, n_init=1, random_state=run).fit(rows).inertia_) for run in range(REFERENCE_RUNS)]
+    return min(costs), (time.perf_counter() - start) / REFERENCE_RUNS
 
 
-def _run_once(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None) -> tuple[KMeansFit, DemoRow]:
+def _run_once(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None) -> tuple[Fit, Numbers]:
+    """Fit with one sampling method; the epsilon of a fit includes its survey. The cost is not protected."""
     settings = KMeansSettings(
         n_clusters=N_CLUSTERS,
         epsilon=EPSILON,
@@ -136,49 +110,24 @@ def _run_once(rows: NDArray[np.generic], sampling: str, best: float, seed: int |
     # The sample is public, so there is no need to warn about many fits without a ledger.
     fit = private_fit(rows, settings, random_state=seed, counted=False)
     seconds = time.perf_counter() - start
-    assert isinstance(fit, KMeansFit)
     plan, profile = fit.plan, fit.plan.mechanism.profile
     assert plan.norms is not None
-    assert isinstance(profile, GaussianProfile)
-    row = DemoRow(
-        sampling=sampling,
-        expected_rows=plan.norms.expected_size(plan.rule),
-        noise=1.0 / float(profile.loss(np.ones(1), np.array([plan.ball.radius]))[0]),
-        relative_cost=_cost(rows, fit.value.centers) / best,
-        seconds=seconds,
-    )
-    return fit, row
+    _, distance = pairwise_distances_argmin_min(rows, fit.value.centers)
+    return fit, {
+        "expected_rows": plan.norms.expected_size(plan.rule),
+        "noise": 1.0 / float(profile.loss(np.ones(1), np.array([plan.ball.radius]))[0]),
+        "relative_cost": float(np.square(distance).sum()) / best,
+        "seconds": seconds,
+    }
 
 
-def _reference(rows: NDArray[np.generic]) -> tuple[float, float]:
-    """Cost of the best of a few non-private runs, and seconds per run. Not private: the sample is public."""
-    start = time.perf_counter()
-    costs = [float(KMeans(N_CLUSTERS, n_init=1, random_state=run).fit(rows).inertia_) for run in range(REFERENCE_RUNS)]
-    return min(costs), (time.perf_counter() - start) / REFERENCE_RUNS
-
-
-def _cost(rows: NDArray[np.generic], centers: FloatArray) -> float:
-    """Sum of squared distances to the nearest center. Not protected: the sample is public."""
-    _, distance = pairwise_distances_argmin_min(rows, centers)
-    return float(np.square(distance).sum())
-
-
-def _medians(rows: list[DemoRow]) -> DemoRow:
-    return DemoRow(
-        sampling=rows[0].sampling,
-        expected_rows=median(row.expected_rows for row in rows),
-        noise=median(row.noise for row in rows),
-        relative_cost=median(row.relative_cost for row in rows),
-        seconds=median(row.seconds for row in rows),
-    )
-
-
-def demo_table(demo: Demo) -> None:
-    title = f"{demo.n_rows:,} rows of Covertype: k = {N_CLUSTERS}, epsilon = {EPSILON:g}, delta = {DELTA:g} in all"
-    runs = "One run" if demo.repeats == 1 else f"Medians of {demo.repeats} runs"
+def _print(described: dict[str, Any]) -> None:
+    n_rows, repeats = described["n_rows"], described["repeats"]
+    title = f"{n_rows:,} rows of Covertype: k = {N_CLUSTERS}, epsilon = {EPSILON:g}, delta = {DELTA:g} in all"
+    runs = "One run" if repeats == 1 else f"Medians of {repeats} runs"
     table = RichTable(title=title, title_justify="left", caption_justify="left")
     table.caption = (
-        f"{runs}, {demo.fit.certificate.note}; each budget includes a survey. Noise: of all releases together, in "
+        f"{runs}, {described['note']}; each budget includes a survey. Noise: of all releases together, in "
         "units of what a row at the radius contributes. Relative spread: the sum of squared distances to the centers, "
         f"divided by that of the best of {REFERENCE_RUNS} scikit-learn runs. "
         "The spreads and the scikit-learn run are NOT private; they are shown only because this sample is public."
@@ -186,10 +135,12 @@ def demo_table(demo: Demo) -> None:
     table.add_column("sampling")
     for name in ("expected rows", "noise", "relative spread", "seconds"):
         table.add_column(name, justify="right")
-    for row in demo.rows:
-        name = "none (all rows)" if row.sampling == "none" else row.sampling
-        expected = f"{demo.n_rows:,}" if row.sampling == "none" else f"{row.expected_rows:,.0f}"
-        table.add_row(name, expected, f"{row.noise:.2f}", f"{row.relative_cost:.3f}", f"{row.seconds:.2f}")
+    for row in described["rows"]:
+        name = "none (all rows)" if row["sampling"] == "none" else row["sampling"]
+        expected = f"{n_rows if row['sampling'] == 'none' else row['expected_rows']:,.0f}"
+        spread, seconds = f"{row['relative_cost']:.3f}", f"{row['seconds']:.2f}"
+        table.add_row(name, expected, f"{row['noise']:.2f}", spread, seconds)
     table.add_section()
-    table.add_row("scikit-learn, NOT private", f"{demo.n_rows:,}", "0", "1.000", f"{demo.reference_seconds:.2f}")
+    seconds = described["reference"]["seconds"]
+    table.add_row("scikit-learn, NOT private", f"{n_rows:,}", "0", "1.000", f"{seconds:.2f}")
     Console().print(table)

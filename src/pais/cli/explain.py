@@ -1,8 +1,8 @@
-"""Explain certificates, plans and surveys in plain words."""
+"""Say what a file of this package is, recognised by its content, and put it into plain words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,7 @@ from pais.accounting.words import (
     price_of,
     units_of,
 )
-from pais.cli.files import (
-    CERTIFICATE,
-    CONTENT_KEY,
-    COUNT_COLUMN,
-    LABELS,
-    SAMPLE,
-    STATISTIC,
-    STATISTIC_COLUMNS,
-    WEIGHT_COLUMN,
-    certificate_beside,
-    read_model,
-    read_values,
-)
+from pais.cli import files
 from pais.data.checks import listed
 from pais.data.dialect import is_csv
 from pais.errors import ArgumentError
@@ -46,42 +34,123 @@ from pais.planning.explain import survey_text
 _PAGE, _GENERATOR = b"<!DOCTYPE html>", b'<meta name="generator" content="pais">'
 _HEAD_BYTES = 4096
 
-# The models beside k-means in words, and the column that their tables begin with, after that of the class.
+_MAY_LEAVE = "They are protected and may be published. The certificate of the release states the guarantee."
+
+# What files without a price hold, by their kind.
+_WORDS = {
+    "centers": [
+        f"These are released cluster centers: one line for each center, with its {files.COUNT_COLUMN}.",
+        "The features are {features}.",
+        _MAY_LEAVE,
+    ],
+    "coefficients": ["These are released coefficients: one line for each, with standard errors.", _MAY_LEAVE],
+    "components": ["These are released components: one line for each, with standard errors.", _MAY_LEAVE],
+    "statistic": [
+        "This is a released statistic: one line for each value, with its standard error and its 95 % interval.",
+        "It is protected and may be published. The certificate of the release states the guarantee.",
+    ],
+    "report": [
+        "This is the report of a release, a page for a browser. It holds public and released values only.",
+        "It may be published. It contains the certificate of the release.",
+    ],
+    "labels": [
+        "These are labels: the number of the nearest released center for each row of a table.",
+        "NOT PROTECTED: a label depends on its row. Keep the file as secret as the table.",
+    ],
+    "sample": [
+        "This is a weighted sample of a table, from `pais sample`.",
+        "NOT PROTECTED: it contains rows, clipped but without noise. Keep it as secret as the table.",
+    ],
+    "check": [
+        "This is a check of a table against what is stated about its columns, from `pais check`.",
+        "NOT PROTECTED: its numbers are exact, and it quotes cells. Keep it as secret as the table.",
+    ],
+}
+
+# What the metadata of a Parquet file says, and the kind of the file.
+_MARKS = {files.STATISTIC: "statistic", files.LABELS: "labels", files.SAMPLE: "sample"}
+_MARKS |= {kind.encode(): kind for kind in ("centers", "coefficients", "components")}
+
+# The models beside k-means in words.
 _MODELS = {
     "regression": "a linear regression",
     "classification": "a logistic regression",
     "pca": "principal components",
 }
-_TABLES = {"coefficients": "feature", "components": "component"}
 
 
-def recognised(path: Path) -> dict[str, Any] | None:
-    """Return the kind and the explanation of a ledger, a model, a report or a table of this package, else None."""
-    head = attempt(lambda: _head(path)) or b""
-    if head.startswith(b"PAR1"):
-        return _parquet(path)
-    if head.startswith(_PAGE):
-        return _described("report", _report(path)) if _GENERATOR in head else None
-    if is_csv(path.name):
-        names = attempt(lambda: pa_csv.open_csv(path).schema.names)
-        if names is not None and names[-4:] == STATISTIC_COLUMNS:
-            return _statistic_file(path)
-        if names is not None and COUNT_COLUMN in names:
-            return _centers(path, names)
-        return next((_values(path, what) for what, first in _TABLES.items() if names and first in names[:2]), None)
-    content = attempt(lambda: read_json(path))
-    kind = None if content is None else content.get("kind")
-    if kind == "model":
-        return _described("model", _model(path))
-    if content is not None and isinstance(kind, str) and kind in _MODELS:
-        return _described("model", _other_model(content))
+def explanation(path: Path) -> dict[str, Any]:
+    """Return the kind, the guarantee and the explanation of a file of this package.
+
+    Of the directory of a release, the certificate is explained.
+    """
+    # The system may refuse to look, for instance if the name is too long. Reading the file then says so.
+    if attempt((path / files.CERTIFICATE).is_file):
+        path = path / files.CERTIFICATE
+    kind, features = _kind_by_bytes(path)
+    if kind is not None:
+        lines = [line.replace("{features}", features) for line in _WORDS[kind]]
+        return _described(kind, [*lines, *_certificate_hint(path, kind)])
+    content = read_json(path)
+    kind = content.get("kind")
     if kind == "check":
-        lines = [
-            "This is a check of a table against what is stated about its columns, from `pais check`.",
-            "NOT PROTECTED: its numbers are exact, and it quotes cells. Keep it as secret as the table.",
-        ]
-        return _described("check", lines)
-    return _ledger(path) if kind == "ledger" else None
+        return _described(kind, _WORDS[kind])
+    if kind == "model":
+        return _described(kind, _centers_model(path))
+    if isinstance(kind, str) and kind in _MODELS:
+        return _described("model", _other_model(content))
+    if kind == "ledger":
+        return _ledger(path)
+    introduction = ""
+    if isinstance(content.get("certificate"), dict):
+        introduction = _statistic(content) if kind == "statistic" else ""
+        content, kind = content["certificate"], "statistic" if introduction else "certificate"
+    words: dict[str, Callable[[dict[str, Any]], str]] = {"plan": _plan, "survey": survey_text}
+    try:
+        text = introduction + {**words, "certificate": certificate_text, "statistic": certificate_text}[str(kind)](
+            content
+        )
+        # A survey with a shift is not priced alone.
+        epsilon, delta = (None, None) if kind == "survey" and content["shift"] else price_of(content)
+        # A plan has drawn no randomness yet.
+        secure = None if kind == "plan" else content["secure_randomness"] is True
+        return _described(str(kind), text.split("\n"), epsilon=epsilon, delta=delta, secure_randomness=secure)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        pass
+    raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
+
+
+def explain_file(path: Path) -> str:
+    """Explain a file of this package in words."""
+    return "\n".join(explanation(path)["explanation"])
+
+
+def _described(kind: str, lines: list[str], **prices: Any) -> dict[str, Any]:
+    return {"kind": kind, "epsilon": None, "delta": None, "secure_randomness": None, **prices, "explanation": [*lines]}
+
+
+def _kind_by_bytes(path: Path) -> tuple[str | None, str]:
+    """The kind of a page or table of this package, and the features of a table; None if it is something else."""
+    head = attempt(lambda: _head(path)) or b""
+    names: list[str] = []
+    kind = None
+    if head.startswith(b"PAR1"):
+        schema = attempt(lambda: pq.read_schema(path))
+        if schema is not None:
+            names, kind = schema.names, _MARKS.get((schema.metadata or {}).get(files.CONTENT_KEY, b""))
+    elif head.startswith(_PAGE):
+        kind = "report" if _GENERATOR in head else None
+    elif is_csv(path.name):
+        names = attempt(lambda: pa_csv.open_csv(path).schema.names) or []
+        if names[-4:] == files.STATISTIC_COLUMNS:
+            kind = "statistic"
+        elif files.COUNT_COLUMN in names:
+            kind = "centers"
+        elif "feature" in names[:2]:
+            kind = "coefficients"
+        elif "component" in names[:2]:
+            kind = "components"
+    return kind, listed([name for name in names if name != files.COUNT_COLUMN])
 
 
 def _head(path: Path) -> bytes:
@@ -89,70 +158,23 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD_BYTES)
 
 
-def _described(kind: str, lines: Sequence[str], **prices: float) -> dict[str, Any]:
-    return {"kind": kind, "epsilon": None, "delta": None, "secure_randomness": None, **prices, "explanation": [*lines]}
+def _certificate_hint(path: Path, kind: str) -> list[str]:
+    """How to read the certificate beside a file, if there is one."""
+    beside = files.certificate_beside(path) if kind == "statistic" else path.absolute().parent / files.CERTIFICATE
+    if kind in ("labels", "sample") or not attempt(beside.is_file):
+        return []
+    if kind == "centers":
+        return [f"Check that it belongs to them: pais explain {beside.name} --values {path.name}"]
+    return [f"Read the certificate in plain words: pais explain {beside.name}"]
 
 
-def _parquet(path: Path) -> dict[str, Any] | None:
-    schema = attempt(lambda: pq.read_schema(path))
-    if schema is None:
-        return None
-    mark = (schema.metadata or {}).get(CONTENT_KEY)
-    if mark == STATISTIC:
-        return _statistic_file(path)
-    if mark is not None and mark.decode() in _TABLES:
-        return _values(path, mark.decode())
-    if mark == LABELS:
-        lines = [
-            "These are labels: the number of the nearest released center for each row of a table.",
-            "NOT PROTECTED: a label depends on its row. Keep the file as secret as the table.",
-        ]
-        return _described("labels", lines)
-    if mark == SAMPLE or (mark is None and WEIGHT_COLUMN in schema.names and COUNT_COLUMN not in schema.names):
-        lines = [
-            "This is a weighted sample of a table, from `pais sample`.",
-            "NOT PROTECTED: it contains rows, clipped but without noise. Keep it as secret as the table.",
-        ]
-        return _described("sample", lines)
-    return _centers(path, schema.names) if COUNT_COLUMN in schema.names else None
-
-
-def _centers(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    features = [name for name in names if name != COUNT_COLUMN]
-    lines = [
-        f"These are released cluster centers: one line for each center, with its {COUNT_COLUMN}.",
-        f"The features are {listed(features)}.",
-        "They are protected and may be published. The certificate of the release states the guarantee.",
+def _centers_model(path: Path) -> list[str]:
+    n_clusters, n_features = files.read_model(path).centers.shape
+    return [
+        f"This is the model of a release: {n_clusters} centers of {n_features} feature(s), and how to read rows.",
+        "It holds public and released values only, and may be published. The certificate states the guarantee.",
+        f"Label rows with it: pais label DATA --model {path} --to labels.parquet. Labels are not protected.",
     ]
-    certificate = path.absolute().parent / CERTIFICATE
-    # Its name is longer than that of the table, and may be too long for the system.
-    if validate.attempt(certificate.is_file):
-        lines.append(f"Check that it belongs to them: pais explain {certificate.name} --values {path.name}")
-    return _described("centers", lines)
-
-
-def _statistic_file(path: Path) -> dict[str, Any]:
-    lines = [
-        "This is a released statistic: one line for each value, with its standard error and its 95 % interval.",
-        "It is protected and may be published. The certificate of the release states the guarantee.",
-    ]
-    certificate = certificate_beside(path)
-    # Its name is longer than that of the table, and may be too long for the system.
-    if validate.attempt(certificate.is_file):
-        lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
-    return _described("statistic", lines)
-
-
-def _values(path: Path, what: str) -> dict[str, Any]:
-    lines = [
-        f"These are released {what}: one line for each, with standard errors.",
-        "They are protected and may be published. The certificate of the release states the guarantee.",
-    ]
-    certificate = path.absolute().parent / CERTIFICATE
-    # Its name is longer than that of the table, and may be too long for the system.
-    if validate.attempt(certificate.is_file):
-        lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
-    return _described(what, lines)
 
 
 def _other_model(content: dict[str, Any]) -> list[str]:
@@ -161,28 +183,6 @@ def _other_model(content: dict[str, Any]) -> list[str]:
         f"This is the model of a release: {_MODELS[content['kind']]}{about}, and how to read rows.",
         f"Its columns are {listed([str(name) for name in content.get('columns') or ()])}.",
         "It holds public and released values only, and may be published. The certificate states the guarantee.",
-    ]
-
-
-def _report(path: Path) -> list[str]:
-    lines = [
-        "This is the report of a release, a page for a browser. It holds public and released values only.",
-        "It may be published. It contains the certificate of the release.",
-    ]
-    certificate = path.absolute().parent / CERTIFICATE
-    # Its name is longer than that of the table, and may be too long for the system.
-    if validate.attempt(certificate.is_file):
-        lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
-    return lines
-
-
-def _model(path: Path) -> list[str]:
-    model = read_model(path)
-    n_clusters, n_features = model.centers.shape
-    return [
-        f"This is the model of a release: {n_clusters} centers of {n_features} feature(s), and how to read rows.",
-        "It holds public and released values only, and may be published. The certificate states the guarantee.",
-        f"Label rows with it: pais label DATA --model {path} --to labels.parquet. Labels are not protected.",
     ]
 
 
@@ -200,46 +200,6 @@ def _ledger(path: Path) -> dict[str, Any]:
     return _described("ledger", lines, epsilon=budget.epsilon, delta=budget.delta)
 
 
-def explain_file(path: Path) -> str:
-    """Explain a file of this package in words."""
-    return "\n".join(explanation(path)["explanation"])
-
-
-def explanation(path: Path) -> dict[str, Any]:
-    """Return the kind, the guarantee and the explanation of a file of this package, recognised by its content.
-
-    Of the directory of a release, the certificate is explained.
-    """
-    # The system may refuse to look, for instance if the name is too long. Reading the file then says so.
-    if validate.attempt((path / "certificate.json").is_file):
-        path = path / "certificate.json"
-    other = recognised(path)
-    if other is not None:
-        return other
-    content = read_json(path)
-    kind = content.get("kind")
-    introduction = ""
-    if isinstance(content.get("certificate"), dict):
-        introduction = _statistic(content) if kind == "statistic" else ""
-        content, kind = content["certificate"], "statistic" if introduction else "certificate"
-    try:
-        words = {"plan": _plan, "survey": survey_text, "certificate": certificate_text, "statistic": certificate_text}
-        text = introduction + words[str(kind)](content)
-        # A survey with a shift is not priced alone.
-        epsilon, delta = (None, None) if kind == "survey" and content["shift"] else price_of(content)
-        return {
-            "kind": kind,
-            "epsilon": epsilon,
-            "delta": delta,
-            # A plan has drawn no randomness yet.
-            "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
-            "explanation": text.split("\n"),
-        }
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-        pass
-    raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
-
-
 def _statistic(content: dict[str, Any]) -> str:
     """What a file with a released statistic holds."""
     values = content.get("values")
@@ -248,18 +208,10 @@ def _statistic(content: dict[str, Any]) -> str:
         f"This is a released statistic: {content.get('statistic')}, {number} with standard errors and intervals.",
         "They are protected and may be published with the certificate, which the file holds too.",
         f"{content.get('noise')} {content.get('clipping')}",
-        *_remarks(content),
     ]
+    for word, name in (("Caution", "cautions"), ("Note", "notes")):
+        lines += [f"{word}: {text}" for text in content.get(name) or () if isinstance(text, str)]
     return "\n".join(lines) + "\n\n"
-
-
-def _remarks(content: dict[str, Any]) -> list[str]:
-    """The cautions and notes of a file with a released statistic."""
-    cautions, notes = (content.get(name) for name in ("cautions", "notes"))
-    return [
-        *(f"Caution: {text}" for text in cautions or () if isinstance(text, str)),
-        *(f"Note: {text}" for text in notes or () if isinstance(text, str)),
-    ]
 
 
 def require_values(path: Path, values: Path) -> None:
@@ -270,7 +222,7 @@ def require_values(path: Path, values: Path) -> None:
     expected = content.get("values_sha256")
     if not isinstance(expected, str):
         raise ArgumentError(f"{path} holds no fingerprint of values. Pass a certificate of a release.")
-    if digest(read_values(values)) != expected:
+    if digest(files.read_values(values)) != expected:
         raise ArgumentError(
             f"{values} does not hold the values that {path} was issued for. Check that both are of one release, and "
             "that no number was edited or rounded."
@@ -278,15 +230,29 @@ def require_values(path: Path, values: Path) -> None:
 
 
 def _plan(content: dict[str, Any]) -> str:
+    """A plan in words."""
     spent = content["spent"]
     lines = ["This is a plan. It has released nothing."]
     lines[0] += " Only the survey before it has read rows." if spent else " No row was read for it."
     lines += ["", "Guarantee, once it is run"]
     lines += guarantee_lines(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
     lines += delta_lines(content)
-    lines += [_spent(part) for part in spent]
+    for part in spent:
+        if part.get("shift"):
+            shift = raised(validate.positive("shift", part["shift"]))
+            lines.append(
+                f"  This includes the {part['what']} before it, with Gaussian shift {shift}, already released."
+            )
+        else:
+            lines.append(f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released.")
     lines += joint_lines(content, str(content["neighbours"]))
-    lines += ["", "How", *how_lines(content), *_radius(content)]
+    lines += ["", "How", *how_lines(content)]
+    if content["radius_choice"] is not None:
+        for name in ("noise_per_row", "clipping_per_row"):
+            validate.non_negative(name, content["radius_choice"][name])
+        lines.append(
+            "  The radius was chosen so that the predicted error from noise and clipped rows together is least."
+        )
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
         units = units_of(str(content["neighbours"]))
@@ -305,21 +271,3 @@ def _plan(content: dict[str, Any]) -> str:
     for norm, kept, loss in zip(rows["norm"], rows["probability"], rows["epsilon"], strict=True):
         lines.append(f"  {norm:<14.6g} {kept:21.5f}   {raised(loss):>24}")
     return "\n".join(lines)
-
-
-def _spent(part: dict[str, Any]) -> str:
-    """An earlier release on the same rows, and its price."""
-    if not part.get("shift"):
-        return f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released."
-    shift = validate.positive("shift", part["shift"])
-    return f"  This includes the {part['what']} before it, with Gaussian shift {raised(shift)}, already released."
-
-
-def _radius(content: dict[str, Any]) -> list[str]:
-    """Explain how the plan chose the radius, if it did."""
-    choice = content["radius_choice"]
-    if choice is None:
-        return []
-    for name in ("noise_per_row", "clipping_per_row"):
-        validate.non_negative(name, choice[name])
-    return ["  The radius was chosen so that the predicted error from noise and clipped rows together is least."]

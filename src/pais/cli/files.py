@@ -1,4 +1,4 @@
-"""Write output files: either all of them or none."""
+"""The files of a command: all of them are written or none, and those of an earlier release are read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +24,13 @@ from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.kmeans.labels import LABEL_COLUMN, CenterModel
-from pais.kmeans.result import KMeansFit, KMeansValue
+from pais.kmeans.result import KMeansValue
+from pais.planning.fit import Fit
 from pais.show.page import ReportHeader, write_report
+from pais.show.results import Results
 
 CERTIFICATE = "certificate.json"
 MODEL = "model.json"
-RELEASE = ("centers.parquet", "centers.csv", "report.html", MODEL, CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
@@ -39,109 +40,92 @@ STATISTIC_COLUMNS = ["value", "standard_error", "low", "high"]
 # Key and values of the metadata of a Parquet file, which say what it contains.
 CONTENT_KEY, SAMPLE, LABELS, STATISTIC = b"pais", b"secret sample", b"labels, not protected", b"statistic"
 
-
-def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -> None:
-    """Raise, before any budget is spent, if an output file exists already or cannot be written."""
-    for path in paths:
-        try:
-            is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
-        except OSError as error:
-            # For example, the file name is too long.
-            reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-            raise ArgumentError(f"{path} cannot be written: {reason}. Check {option}.") from None
-        if is_directory:
-            raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
-        if exists and not overwrite:
-            raise ArgumentError(f"{path} exists. Pass another {option}, or --overwrite to replace it.")
-        if not _can_be_written(home):
-            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check {option}.")
+#: What a file holds: text, an object for JSON, a table, or a function that writes it.
+Content: TypeAlias = str | Mapping[str, Any] | pa.Table | Callable[[Path], object]
 
 
-def _can_be_written(home: Path) -> bool:
-    """Try to create a directory in `home`, because some systems refuse it although the permissions allow it."""
-    folder = home / f".pais-{uuid.uuid4().hex}"
-    try:
-        folder.mkdir(mode=0o700)
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
-
-
-def _existing_home(path: Path) -> Path:
-    """Return the nearest existing directory above a path."""
-    return next(home for home in path.absolute().parents if home.exists())
-
-
-def write_release(
-    directory: Path,
-    fit: KMeansFit,
-    names: tuple[str, ...],
-    header: ReportHeader | None = None,
-    *,
-    model: CenterModel | None = None,
-) -> dict[str, str]:
-    """Write centers, certificate, report and model of a release to a directory; return the paths by name."""
-    labels = CenterModel(centers=fit.value.centers, columns=names, schema=fit.schema) if model is None else model
-
-    def fill(folder: Path) -> None:
-        table = centers_table(fit.value, names, fit.schema)
-        pq.write_table(table, folder / "centers.parquet", compression="zstd")
-        pa_csv.write_csv(table, folder / "centers.csv")
-        write_report(folder / "report.html", fit, feature_names=names, header=header)
-        (folder / MODEL).write_text(json.dumps(labels.to_dict(), indent=2) + "\n", encoding="utf-8")
-        (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
-
-    _write_all(directory, RELEASE, fill)
-    return {name: str(directory / name) for name in RELEASE}
-
-
-def model_files(table: str) -> tuple[str, ...]:
-    """The files of a release with a table of coefficients or components. The certificate is the last one."""
+def release_files(table: str) -> tuple[str, ...]:
+    """The files of the release of a model whose values are in a table of this name. The certificate is the last one."""
     return (f"{table}.parquet", f"{table}.csv", "report.html", MODEL, CERTIFICATE)
 
 
-def write_model(
-    directory: Path,
-    table: str,
-    values: pa.Table,
-    described: dict[str, Any],
-    write_page: Callable[[Path], object],
-    certificate: str,
-) -> dict[str, str]:
-    """Write a table of values, a model, a report and a certificate to a directory; return the paths by name."""
-    names = model_files(table)
-
-    def fill(folder: Path) -> None:
-        marked = values.replace_schema_metadata({CONTENT_KEY: table.encode()})
-        pq.write_table(marked, folder / names[0], compression="zstd")
-        pa_csv.write_csv(values, folder / names[1])
-        write_page(folder / "report.html")
-        (folder / MODEL).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-        (folder / CERTIFICATE).write_text(certificate + "\n", encoding="utf-8")
-
-    _write_all(directory, names, fill)
-    return {name: str(directory / name) for name in names}
+#: The files of a released k-means.
+RELEASE = release_files("centers")
 
 
-def centers_table(value: KMeansValue, names: tuple[str, ...], schema: Schema | None) -> pa.Table:
-    """Build the table of released centers. With a schema, they are in the columns' own units."""
-    if schema is None:
-        return table_of(value.centers, names, COUNT_COLUMN, value.noisy_counts)
-    return pa.table(own_units(value.centers, schema) | {COUNT_COLUMN: pa.array(value.noisy_counts)})
+def certificate_beside(path: Path) -> Path:
+    """The path of the certificate of a table: mean.certificate.json for mean.csv."""
+    return path.with_name(f"{path.stem}.{CERTIFICATE}")
+
+
+def marked(table: pa.Table, mark: bytes) -> pa.Table:
+    """A table that says what it contains."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), CONTENT_KEY: mark})
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """A table of released values. A number that is not defined is an empty cell, and times have whole seconds."""
+    return pa.table({name: _cells(column) for name, column in columns.items()})
 
 
 def own_units(vectors: FloatArray, schema: Schema) -> dict[str, pa.Array]:
     """Return scaled vectors as columns in own units, with times to the second."""
-    frame = {label: pa.array(column) for label, column in schema.decode_frame(vectors).items()}
-    return {
-        label: column.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(column.type) else column
-        for label, column in frame.items()
-    }
+    return {label: _cells(column) for label, column in schema.decode_frame(vectors).items()}
+
+
+def _cells(column: Any) -> pa.Array:
+    cells = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+    return cells.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(cells.type) else cells
+
+
+def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
+    """Return the column names; raise if they are not unique or clash with a column that is added."""
+    if names is None or len({*names, *added}) != len(names) + len(added):
+        raise ArgumentError(
+            f"column names must be unique, and none may be {added[0]!r}. Rename columns, or choose with --columns."
+        )
+    return names
+
+
+def write_release(
+    directory: Path, fit: Fit, results: Results, names: Sequence[str], model: Mapping[str, Any], header: ReportHeader
+) -> dict[str, str]:
+    """Write values, report, model and certificate of a fit; return the paths by name."""
+    values = table_of(results.value_columns())
+    contents: tuple[Content, ...] = (
+        marked(values, results.table.encode()),
+        values,
+        lambda path: write_report(path, fit, feature_names=names, header=header),
+        model,
+        fit.certificate.to_json(),
+    )
+    return write_all(directory, dict(zip(release_files(results.table), contents, strict=True)))
+
+
+def label_writer(tables: Iterator[pa.Table], carried: pa.Schema) -> Callable[[Path], None]:
+    """A function that writes labels and carried columns to a file as they come."""
+    fields = [*carried, pa.field(LABEL_COLUMN, pa.int32())]
+    schema = pa.schema(fields, metadata={CONTENT_KEY: LABELS})
+
+    def write(path: Path) -> None:
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for table in tables:
+                writer.write_table(table.cast(schema))
+
+    return write
+
+
+def read_model(path: Path) -> CenterModel:
+    """Read the model of a release from its directory or its file."""
+    is_directory = attempt(path.is_dir)
+    file = path / MODEL if is_directory else path
+    if is_directory and not attempt(file.is_file):
+        raise ArgumentError(f"{path} has no {MODEL}. Pass the --out directory of `pais kmeans`.")
+    return load(file, "model", CenterModel.from_dict)
 
 
 def read_values(path: Path) -> KMeansValue:
-    """Read released centers and noisy counts from a file written by `write_release`.
+    """Read released centers and noisy counts from a file of a release.
 
     Centers in own units cannot be turned back into the released vectors. So they are compared with those of the model
     file beside them, whose vectors are returned.
@@ -172,118 +156,84 @@ def _values_of_model(path: Path, model: CenterModel, schema: Schema) -> KMeansVa
     return KMeansValue(centers=model.centers, noisy_counts=counts.to_numpy())
 
 
-def write_json(path: Path, content: dict[str, Any], *, secret: bool = False) -> None:
-    """Write a JSON file. Only the file's owner may read it if it is secret."""
-
-    def fill(folder: Path) -> None:
-        (folder / path.name).touch(mode=0o600 if secret else 0o666)
-        (folder / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-    _write_all(path.absolute().parent, (path.name,), fill)
-
-
-def write_page(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a page with a function that takes its path."""
-
-    def fill(folder: Path) -> None:
-        write(folder / path.name)
-
-    _write_all(path.absolute().parent, (path.name,), fill)
+def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -> None:
+    """Raise, before any budget is spent, if an output file exists already or cannot be written."""
+    for path in paths:
+        try:
+            is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
+        except OSError as error:
+            # For example, the file name is too long.
+            raise ArgumentError(f"{path} cannot be written: {_reason(error)}. Check {option}.") from None
+        if is_directory:
+            raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
+        if exists and not overwrite:
+            raise ArgumentError(f"{path} exists. Pass another {option}, or --overwrite to replace it.")
+        if not _can_be_written(home):
+            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check {option}.")
 
 
-def write_secret_sample(path: Path, table: pa.Table) -> None:
-    """Write a weighted sample. Only the file's owner may read it, as it contains rows."""
-
-    def fill(folder: Path) -> None:
-        target = folder / path.name
-        target.touch(mode=0o600)
-        marked = table.replace_schema_metadata({**(table.schema.metadata or {}), CONTENT_KEY: SAMPLE})
-        pq.write_table(marked, target, compression="zstd")
-
-    _write_all(path.absolute().parent, (path.name,), fill)
-
-
-def write_table(path: Path, table: pa.Table, certificate: str | None = None) -> None:
-    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name.
-
-    A table has no place for a certificate, so that is a file beside it.
-    """
-    beside = certificate_beside(path).name
-
-    def fill(folder: Path) -> None:
-        if path.suffix.lower() == ".csv":
-            pa_csv.write_csv(table, folder / path.name)
-        else:
-            pq.write_table(table, folder / path.name, compression="zstd")
-        if certificate is not None:
-            (folder / beside).write_text(certificate + "\n", encoding="utf-8")
-
-    _write_all(path.absolute().parent, (path.name,) if certificate is None else (path.name, beside), fill)
+def _can_be_written(home: Path) -> bool:
+    """Try to create a directory in `home`, because some systems refuse it although the permissions allow it."""
+    folder = home / f".pais-{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(mode=0o700)
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
-def certificate_beside(path: Path) -> Path:
-    """The path of the certificate of a table: mean.certificate.json for mean.csv."""
-    return path.with_name(f"{path.stem}.{CERTIFICATE}")
+def _existing_home(path: Path) -> Path:
+    """Return the nearest existing directory above a path."""
+    return next(home for home in path.absolute().parents if home.exists())
 
 
-def write_labels(path: Path, tables: Iterator[pa.Table], carried: pa.Schema) -> None:
-    """Write labels and carried columns as they come. Only the file's owner may read it, as labels depend on rows."""
-    fields = [*carried, pa.field(LABEL_COLUMN, pa.int32())]
-    schema = pa.schema(fields, metadata={CONTENT_KEY: LABELS})
-
-    def fill(folder: Path) -> None:
-        target = folder / path.name
-        target.touch(mode=0o600)
-        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-            for table in tables:
-                writer.write_table(table.cast(schema))
-
-    _write_all(path.absolute().parent, (path.name,), fill, option="--to")
+def write(path: Path, content: Content, *, secret: bool = False, option: str = "--out") -> None:
+    """Write one file. Only its owner may read it if it is secret."""
+    write_all(path.absolute().parent, {path.name: content}, secret=secret, option=option)
 
 
-def read_model(path: Path) -> CenterModel:
-    """Read the model of a release from its directory or its file."""
-    is_directory = attempt(path.is_dir)
-    file = path / MODEL if is_directory else path
-    if is_directory and not attempt(file.is_file):
-        raise ArgumentError(f"{path} has no {MODEL}. Pass the --out directory of `pais kmeans`.")
-    return load(file, "model", CenterModel.from_dict)
-
-
-def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
-    """Return the column names; raise if they are not unique or clash with a column that is added."""
-    if names is None or len({*names, *added}) != len(names) + len(added):
-        raise ArgumentError(
-            f"column names must be unique, and none may be {added[0]!r}. Rename columns, or choose with --columns."
-        )
-    return names
-
-
-def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: FloatArray) -> pa.Table:
-    columns = [pa.array(column) for column in rows.T]
-    return pa.table([*columns, pa.array(values)], names=[*names, extra])
-
-
-def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None], *, option: str = "--out") -> None:
-    """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
+def write_all(
+    directory: Path, contents: Mapping[str, Content], *, secret: bool = False, option: str = "--out"
+) -> dict[str, str]:
+    """Write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
     A new target directory is moved into place in one step. So even if the process is killed, all files are there or
-    none.
+    none. Returns the paths by name.
     """
     try:
         with _hidden_place(directory) as folder:
             new, old = folder / "new", folder / "old"
             new.mkdir()
             old.mkdir()
-            fill(new)
+            for name, content in contents.items():
+                (new / name).touch(mode=0o600 if secret else 0o666)
+                _fill(new / name, content)
             if directory.exists():
-                _move_in(new, old, directory, names)
+                _move_in(new, old, directory, tuple(contents))
             else:
                 _rename_in(new, directory)
     except OSError as error:
         # Arrow's error messages span several lines, or lack the text for the system's error number.
-        reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-        raise ArgumentError(f"{directory} cannot be written: {reason}. Check {option}.") from None
+        raise ArgumentError(f"{directory} cannot be written: {_reason(error)}. Check {option}.") from None
+    return {name: str(directory / name) for name in contents}
+
+
+def _fill(path: Path, content: Content) -> None:
+    if isinstance(content, pa.Table):
+        if path.suffix.lower() == ".csv":
+            pa_csv.write_csv(content, path)
+        else:
+            pq.write_table(content, path, compression="zstd")
+    elif callable(content):
+        content(path)
+    else:
+        text = content if isinstance(content, str) else json.dumps(content, indent=2)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _reason(error: OSError) -> str:
+    return "the system refused" if error.errno is None else os.strerror(error.errno)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,14 @@
-"""Options of the commands, named as in the API. Commands that share options share a dataclass of them."""
+"""The options of each command, named as in the API. A command is a dataclass of them, and its docstring is its help."""
+
+# ruff: noqa: RUF009  # `option` and `argument` return fields of a dataclass
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from contextvars import ContextVar
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -16,11 +18,21 @@ from typer.core import TyperCommand, TyperGroup
 
 from pais.cli.guard import spelling
 
+#: Names of the options that the user passed to the running command, whatever their values.
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("given")
+
 # Arguments that have another name on the command line, or that `pais check` mentions for other commands.
 _ELSEWHERE = {"random_state": "--seed", "missing": "--missing"}
 
 # Options that take several parts with commas between them.
 _LISTS = ("columns", "by", "carry", "classes", "q")
+
+
+class Group(TyperGroup):
+    """The program itself. Its help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
 
 
 class Command(TyperCommand):
@@ -48,15 +60,10 @@ class Command(TyperCommand):
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
+        given = [name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") != "DEFAULT"]
+        GIVEN.set(tuple(given))
         with spelling(self.options):
             return super().invoke(ctx)
-
-
-class Group(TyperGroup):
-    """The program itself, shown in the same way as its commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
@@ -64,6 +71,33 @@ def _without_types(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
     return parameters
+
+
+def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
+    """A function with the fields of a dataclass as its parameters, which typer reads. It runs a command with them."""
+    hints = get_type_hints(options)
+    # Options that a class defines come before those that it inherits.
+    places = {name: place for place, base in reversed([*enumerate(options.__mro__)]) for name in _own(base)}
+    parameters = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+            annotation=Annotated[hints[each.name], each.metadata["typer"]],
+        )
+        for each in sorted(fields(options), key=lambda each: places[each.name])
+    ]
+
+    def command(**values: Any) -> None:
+        run(options(**values))
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _own(kind: type[Any]) -> list[str]:
+    return list(vars(kind).get("__annotations__", ()))
 
 
 class SamplingName(str, Enum):
@@ -116,287 +150,419 @@ def number_or(word: str, kind: Callable[[str], float] = float, noun: str = "numb
     return parsed
 
 
+def option(text: str, default: Any = None, *, name: str | None = None, **more: Any) -> Any:
+    """A field that is an option with this help, called like the field unless another name is stated."""
+    names = () if name is None else (name,)
+    return field(default=default, metadata={"typer": typer.Option(*names, help=text, **more)})
+
+
+def argument(text: str, *, metavar: str) -> Any:
+    """A field that is an argument without a name, with this help."""
+    return field(metadata={"typer": typer.Argument(help=text, metavar=metavar)})
+
+
+# Options that several commands share.
+
+
 @dataclass(frozen=True, kw_only=True)
 class Units:
     """The protected unit."""
 
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit",
-            help="Column that names the person, or other unit, of each row. The guarantee then covers all rows of a "
-            "unit. Default: it covers single rows.",
-        ),
-    ] = None
-    max_rows_per_unit: Annotated[
-        int | None,
-        typer.Option(
-            "--max-rows-per-unit",
-            help="Rows of a unit that count in full. The rows of a unit with more of them count less. Default: every "
-            "unit counts once; for sum, count and histogram, a bound is found privately.",
-        ),
-    ] = None
+    unit: str | None = option(
+        "Column that names the person, or other unit, of each row. The guarantee then covers all rows of a "
+        "unit. Default: it covers single rows."
+    )
+    max_rows_per_unit: int | None = option(
+        "Rows of a unit that count in full. The rows of a unit with more of them count less. Default: every "
+        "unit counts once; for sum, count and histogram, a bound is found privately."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where the rows are, and the engine to read them with."""
 
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Only read.",
-        ),
-    ]
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            "--separator",
-            help="Character between the cells of a CSV file, or 'tab'. Default: the comma; or semicolon, tab or bar, "
-            "if the header has that and no comma.",
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','. Default: the point.")
-    ] = None
-    thousands: Annotated[
-        str | None, typer.Option("--thousands", help="Mark between groups of three digits in a CSV file, such as ','.")
-    ] = None
-    encoding: Annotated[
-        str | None, typer.Option("--encoding", help="Encoding of a CSV file, such as cp1252. Default: UTF-8.")
-    ] = None
-    date_format: Annotated[
-        str | None,
-        typer.Option("--date-format", help="How dates are written in a CSV file, such as %d.%m.%Y. Default: %Y-%m-%d."),
-    ] = None
-    engine: Annotated[
-        EngineName,
-        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
-    ] = EngineName.auto
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
-    ] = None
+    data: str = argument(
+        "Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Only read.",
+        metavar="DATA",
+    )
+    separator: str | None = option(
+        "Character between the cells of a CSV file, or 'tab'. Default: the comma; or semicolon, tab or bar, "
+        "if the header has that and no comma."
+    )
+    decimal: str | None = option("Decimal mark in a CSV file: '.' or ','. Default: the point.")
+    thousands: str | None = option("Mark between groups of three digits in a CSV file, such as ','.")
+    encoding: str | None = option("Encoding of a CSV file, such as cp1252. Default: UTF-8.")
+    date_format: str | None = option("How dates are written in a CSV file, such as %d.%m.%Y. Default: %Y-%m-%d.")
+    engine: EngineName = option(
+        "How rows are read: streamed from files (auto, arrow), in memory, or by Spark.", EngineName.auto
+    )
+    master: str | None = option("Address of a Spark cluster, such as spark://host:7077. Implies Spark.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(Place, Units):
     """The rows and columns that a command reads, and who is protected."""
 
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            help="Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
-            "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
-            "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
-            "Names alone use the columns as they are. Default: all columns, ids included.",
-        ),
-    ] = None
-    missing: Annotated[
-        MissingChoice,
-        typer.Option(
-            "--missing",
-            help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'midpoint' replaces the "
-            "value by the middle of the stated bounds. 'error' stops and names the columns. That is outside the "
-            "guarantee, because one row decides whether the command succeeds.",
-        ),
-    ] = MissingChoice.drop
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked(Place):
-    """The file and the columns that `pais check` compares."""
-
-    columns: Annotated[
-        str,
-        typer.Option(
-            "--columns",
-            help="What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
-            "columns.yaml or columns.json.",
-            show_default=False,
-        ),
-    ] = ""
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="Column that names the person, or other unit, of each row.")
-    ] = None
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column that a regression or classification is to predict.")
-    ] = None
+    columns: str | None = option(
+        "Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
+        "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
+        "Names alone use the columns as they are. Default: all columns, ids included."
+    )
+    missing: MissingChoice = option(
+        "Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'midpoint' replaces the "
+        "value by the middle of the stated bounds. 'error' stops and names the columns. That is outside the "
+        "guarantee, because one row decides whether the command succeeds.",
+        MissingChoice.drop,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Center:
-    """The center alone, for a survey."""
+    """The center of the norms."""
 
-    center: Annotated[
-        str | None,
-        typer.Option(
-            "--center", help="Public origin of the norms: numbers separated by commas, or a file that contains them."
-        ),
-    ] = None
-
-
-Sampling = Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")]
-Quantile = Annotated[
-    float | None,
-    typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
-]
-MaxEpsilonIfKept = Annotated[
-    float | None,
-    typer.Option(
-        "--max-epsilon-if-kept",
-        help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
-        "Default: epsilon + 15.",
-    ),
-]
+    center: str | None = option(
+        "Public origin of the norms: numbers separated by commas, or a file that contains them."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Norms:
     """Public facts about the norms of the rows."""
 
-    radius: Annotated[
-        float | None,
-        typer.Option(
-            "--radius",
-            help="Public bound on the distance of a row from the center; rows beyond it are clipped. The noise grows "
-            "with the radius, so a loose bound can do more harm than paying for a survey.",
-        ),
-    ] = None
-    norms: Annotated[
-        str | None,
-        typer.Option(
-            "--norms", help="Public guess of the norms: quantiles at even levels from 0 to 1, separated by commas."
-        ),
-    ] = None
-    n_rows: Annotated[float | None, typer.Option("--n-rows", help="Public number of rows. Needs --norms.")] = None
+    radius: float | None = option(
+        "Public bound on the distance of a row from the center; rows beyond it are clipped. The noise grows "
+        "with the radius, so a loose bound can do more harm than paying for a survey."
+    )
+    norms: str | None = option("Public guess of the norms: quantiles at even levels from 0 to 1, separated by commas.")
+    n_rows: float | None = option("Public number of rows. Needs --norms.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(Center, Norms):
-    """Public facts about the rows."""
+class Sampled:
+    """How the rows of a model are sampled."""
 
-    survey: Annotated[
-        Path | None,
-        typer.Option("--survey", help="File with facts from `pais survey`. Its price counts within --epsilon."),
-    ] = None
+    sampling: SamplingName = option("Sampling rule.", SamplingName.constrained)
+    quantile: float | None = option("Share of the rows within a surveyed radius. Default: the plan chooses it.")
+    max_epsilon_if_kept: float | None = option(
+        "Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
+        "Default: epsilon + 15."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMeans(Facts):
+class Clusters(Sampled, Center, Norms):
     """Settings of a private k-means; `KMeansSettings` checks them."""
 
-    n_clusters: Annotated[
-        str | None,
-        typer.Option(
-            "--n-clusters",
-            parser=number_or("auto", int, "integer"),
-            metavar="INTEGER|auto",
-            help="Number of clusters. 'auto' chooses it from noisy values that are released anyway, at no extra price.",
-        ),
-    ] = None
-    max_clusters: Annotated[
-        int, typer.Option("--max-clusters", help="Largest number of clusters that 'auto' may choose.")
-    ] = 20
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Guarantee for everything that is released, survey included.")
-    ] = None
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            help="Default: with Gaussian noise the smaller of 1e-6 and 1 / (10 * number of rows, stated or surveyed); "
-            "0 with 'laplace' and 'l2'.",
-        ),
-    ] = None
-    sampling: Sampling = SamplingName.constrained
-    sample_size: Annotated[
-        str | None,
-        typer.Option(
-            "--sample-size",
-            parser=number_or("free"),
-            metavar="FLOAT|free",
-            help="Expected rows in the sample. 'free': the fewest without extra noise. Default: the fewest whose "
-            "predicted spread within segments is within 0.2 % of the best.",
-        ),
-    ] = None
-    quantile: Quantile = None
-    max_epsilon_if_kept: MaxEpsilonIfKept = None
-    mechanism: Annotated[
-        MechanismChoice,
-        typer.Option("--mechanism", help="Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon."),
-    ] = MechanismChoice.gaussian
-    algorithm: Annotated[
-        AlgorithmChoice, typer.Option("--algorithm", help="'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.")
-    ] = AlgorithmChoice.refined
+    n_clusters: str | None = option(
+        "Number of clusters. 'auto' chooses it from noisy values that are released anyway, at no extra price.",
+        parser=number_or("auto", int, "integer"),
+        metavar="INTEGER|auto",
+    )
+    max_clusters: int = option("Largest number of clusters that 'auto' may choose.", 20)
+    epsilon: float | None = option("Guarantee for everything that is released, survey included.")
+    delta: float | None = option(
+        "Default: with Gaussian noise the smaller of 1e-6 and 1 / (10 * number of rows, stated or surveyed); "
+        "0 with 'laplace' and 'l2'."
+    )
+    sample_size: str | None = option(
+        "Expected rows in the sample. 'free': the fewest without extra noise. Default: the fewest whose "
+        "predicted spread within segments is within 0.2 % of the best.",
+        parser=number_or("free"),
+        metavar="FLOAT|free",
+    )
+    mechanism: MechanismChoice = option(
+        "Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon.", MechanismChoice.gaussian
+    )
+    algorithm: AlgorithmChoice = option(
+        "'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.", AlgorithmChoice.refined
+    )
+    survey: Path | None = option("File with facts from `pais survey`. Its price counts within --epsilon.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class JSON:
+    """A command that can print JSON."""
+
+    as_json: bool = option("Print JSON on stdout, and nothing else there.", False, name="--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(JSON):
     """What a command prints."""
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary, only warnings.")] = False
+    quiet: bool = option("Print no progress and no summary, only warnings.", False, name="--quiet")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Output):
     """A command that draws random bits."""
 
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release."),
-    ] = None
+    seed: int | None = option("Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release.", min=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overwrite:
+    """A command that writes files."""
+
+    overwrite: bool = option("Replace files of an earlier run.", False, name="--overwrite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Run, Overwrite):
+    """A command that spends budget."""
+
+    ledger: Path | None = option("Budget of these rows, from `pais ledger`. It is charged before noise is drawn.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """Facts about the data for the head of the report."""
 
-    data_name: Annotated[
-        str, typer.Option("--data-name", help="Name of the data, for the head of the report.", show_default=False)
-    ] = ""
-    owner: Annotated[
-        str,
-        typer.Option("--owner", help="Name of the owner of the data, for the head of the report.", show_default=False),
-    ] = ""
+    data_name: str = option("Name of the data, for the head of the report.", "", show_default=False)
+    owner: str = option("Name of the owner of the data, for the head of the report.", "", show_default=False)
 
 
-Ledger = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="Budget of these rows, from `pais ledger`. It is charged before noise is drawn."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+# The commands.
 
 
-def grouped(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn each parameter of a command that is a dataclass into the options that its fields declare."""
-    hints = get_type_hints(function, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    parameters = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in groups:
-            # Options that a group defines come before those that it inherits.
-            own = groups[name].__annotations__
-            ordered = sorted(fields(groups[name]), key=lambda field: field.name not in own)
-            parameters += [_parameter(groups[name], field) for field in ordered]
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+@dataclass(frozen=True, kw_only=True)
+class Demo(Run):
+    """Compare four sampling methods at the same privacy guarantee, on a bundled public sample."""
 
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[operator]  # a class
-        function(**values)
-
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    out: Path = option("Directory for the report and the centers.", Path("out"))
+    repeats: int = option("Runs of each sampling method.", 9, min=1)
 
 
-def _parameter(group: Any, field: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    annotation = get_type_hints(group, include_extras=True)[field.name]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+@dataclass(frozen=True, kw_only=True)
+class Example(Overwrite):
+    """Write a table about people who do not exist, to try the other commands on."""
+
+    file: Path = argument("File to write: .csv or .parquet.", metavar="FILE")
+    people: int = option("Number of people. They have six rows on average.", 10_000, min=1)
+    seed: int = option("The same seed writes the same table.", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Place, JSON, Overwrite):
+    """Compare a file with what you state about it, for the data's owner. NOT private; no ledger is charged."""
+
+    columns: str = option(
+        "What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
+        "columns.yaml or columns.json.",
+        "",
+        show_default=False,
+    )
+    unit: str | None = option("Column that names the person, or other unit, of each row.")
+    target: str | None = option("Column that a regression or classification is to predict.")
+    out: Path | None = option("File to write, such as check.json. It is as secret as the data.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey(Rows, Center, Release):
+    """Release noisy statistics of the norms of the rows. This spends --epsilon of the rows' budget."""
+
+    epsilon: float = option("Price of the survey for each row.", MISSING)
+    quantile: float | None = option("Share of the rows within the radius. Default: the plan chooses the radius.")
+    mechanism: MechanismChoice = option("Noise of the later release; it decides the norm.", MechanismChoice.gaussian)
+    out: Path | None = option("File to write, such as survey.json.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Clusters, Units, Output, Overwrite):
+    """Plan a private k-means from public facts. No data is read and no budget is spent."""
+
+    n_features: int | None = option("Number of columns. Default: the length of the center.")
+    out: Path | None = option("File to write, such as plan.json.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Rows, Run, Overwrite):
+    """Draw the weighted sample of a plan, for the data's owner. It is NOT a private release; no ledger is charged."""
+
+    plan: Path = option("Plan to sample for, from `pais plan --out plan.json`.", MISSING)
+    out: Path = option("Parquet file to write. It is secret.", MISSING)
+    carry: str | None = option("Columns to copy beside the features, separated by commas. They are secret too.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeans(Clusters, Rows, Release, Report):
+    """Release cluster centers with a certificate and a report. Facts not stated are surveyed and paid for."""
+
+    out: Path = option("Directory for centers, certificate and report.", MISSING)
+    plan: Path | None = option("Plan from `pais plan --out plan.json`, instead of clusters, epsilon and facts.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Sampled, Rows, Norms, Release, Report):
+    """A model that an estimator fits."""
+
+    epsilon: float = option("Guarantee for everything that is released, survey included.", MISSING)
+    delta: float | None = option("Default: the smaller of 1e-6 and 1 / (10 * number of rows, stated or surveyed).")
+    sample_size: str | None = option(
+        "Expected rows in the sample. Default: 'free', the fewest without extra noise.",
+        parser=number_or("free"),
+        metavar="FLOAT|free",
+    )
+    out: Path = option("Directory for the values, the certificate and the report.", MISSING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervised(Model):
+    """A model of a target."""
+
+    target: str = option(
+        "Column to predict. The other columns of --columns are the features; what is not stated about them, "
+        "or about the target, is found privately.",
+        MISSING,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(Supervised):
+    """Release coefficients of a linear regression, with a certificate and a report.
+
+    Facts not stated are surveyed and paid for.
+    """
+
+    alpha: str = option(
+        "Penalty on large coefficients. 'noise' chooses it from the known scale of the noise.",
+        "noise",
+        parser=number_or("noise"),
+        metavar="FLOAT|noise",
+    )
+    fit_intercept: bool = option("Whether the model has an intercept.", True, name="--intercept/--no-intercept")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(Supervised):
+    """Release coefficients of a logistic regression, with a certificate and a report.
+
+    Facts not stated are surveyed and paid for.
+    """
+
+    classes: str | None = option(
+        "The classes of the target, which are public: 'yes|no'. Not needed if --columns states them, as in "
+        "premium=bool or 'answer=\\[yes|no]'."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCA(Model, Center):
+    """Release principal components, with a certificate and a report. Facts not stated are surveyed and paid for."""
+
+    n_components: str = option(
+        "Number of components, or a share of the variance below 1. 'auto' keeps those above the noise.",
+        "auto",
+        parser=number_or("auto", lambda text: int(text) if text.isdecimal() else float(text)),
+        metavar="INTEGER|FLOAT|auto",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Rows, Release):
+    """A statistic of a table, its columns and its groups."""
+
+    epsilon: float = option("Guarantee for everything that is released.", MISSING)
+    by: str | None = option(
+        "Columns with public categories, which form groups: 'region=\\[north|south]', or names of columns "
+        "whose categories --columns states. 'age=ranges(0,18,65,110)' are ranges of numbers, and "
+        "'joined=months(2024-01-01,2024-12-31)' are months of dates; days, weeks, quarters and years are written "
+        "in the same way. More groups do not raise the noise."
+    )
+    columns: str | None = option(
+        "Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "
+        "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
+        "without it."
+    )
+    missing: MissingChoice = option(
+        "Cells with NaN, infinity, nothing or text: 'drop' leaves them out and keeps the other cells of the "
+        "row; a covariance leaves out the row. 'midpoint' replaces them by the middle of the bounds. 'error' stops "
+        "and names the columns. That is outside the guarantee, because one row decides whether the command "
+        "succeeds.",
+        MissingChoice.drop,
+    )
+    out: Path | None = option(
+        "File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
+        "certificate is part of it; that of a table is written beside it, to mean.certificate.json."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class People(Table):
+    """A statistic that allows Gaussian noise."""
+
+    delta: float | None = option("0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic(People):
+    """A statistic that allows samples too."""
+
+    sampling: SamplingName = option("Sampling rule, with --sample-size. Default: all rows.", SamplingName.none)
+    sample_size: float | None = option("Expected rows in the sample. A sample adds error.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Statistic):
+    """Numbers of cells in bins."""
+
+    bins: str = option("Number of bins between the bounds, or their edges with commas: 0,18,65,100.", "10")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantile(Table):
+    """Quantiles, which have pure epsilon."""
+
+    q: str = option("Levels between 0 and 1, with commas: 0.25,0.5,0.75.", "0.5")
+    step: float | None = option("Values are multiples of this public number. Default: a fine grid.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label(Place, Output, Overwrite):
+    """Label rows with their nearest released center. Labels are NOT protected; no ledger is charged."""
+
+    model: Path = option("Directory of a release, from `pais kmeans --out DIR`.", MISSING)
+    to: Path = option(
+        "Parquet file to write, one label per row in the order of the rows; with Spark, a directory.", MISSING
+    )
+    carry: str | None = option("Columns to copy beside the labels, such as an id, with commas.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Output):
+    """Test the guarantee of a plan on synthetic neighbouring tables.
+
+    No data is read and no budget is spent. Exit code 1 means that the guarantee is refuted. That is a bug: please
+    report it.
+    """
+
+    plan: Path = argument("Plan to audit, from `pais plan --out plan.json`.", metavar="PLAN")
+    method: AuditMethod = option(
+        "replay compares all that the plan does on two tables when the same noisy values leave; runs counts "
+        "outputs of many runs, and tests the noise itself.",
+        AuditMethod.replay,
+    )
+    runs: int | None = option("Runs on each of the two tables. Default: 100,000.", min=2)
+    seconds: float | None = option("Time limit of runs. The audit uses those finished by then. Default: 60.", min=0.1)
+    confidence: float | None = option("Confidence of the lower bound of runs. Default: 0.99.")
+    seed: int | None = option("Makes runs reproducible. A replay always is.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(JSON):
+    """Say what a file of pais is: a certificate, a plan or a survey in plain words, or another output."""
+
+    file: Path = argument("Any file that pais wrote, such as certificate.json.", metavar="FILE")
+    values: Path | None = option("Released centers (CSV or Parquet) to check against a certificate.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger(JSON):
+    """Create the ledger of a set of rows, or show how much was spent and how much remains."""
+
+    file: Path = argument("Ledger file. --epsilon creates it if it is missing.", metavar="FILE")
+    epsilon: float | None = option("Total budget for the rows, written to a new ledger.")
+    delta: float | None = option("Total delta, written to a new ledger. Default: 1e-5, for ten default releases.")

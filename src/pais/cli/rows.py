@@ -1,26 +1,26 @@
-"""Open the rows that a command reads, and parse the facts that the user states about them."""
+"""What a command reads: the data, what the user states about its columns, and facts about its rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pais._base.files import read_text
-from pais._base.numerics import FloatArray
+from pais._base.files import parse_json, read_text
 from pais._base.randomness import bit_source
 from pais.cli import options
-from pais.cli.columns import columns_of, names_of
 from pais.cli.files import WEIGHT_COLUMN, own_units
 from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, WeightedRows
+from pais.data.kinds import PERIODS, could_be_edges, ranges
 from pais.data.schema import Schema
 from pais.data.sources import names_of as header_of, source
 from pais.data.units import id_concern, is_person, people_concern
@@ -47,16 +47,13 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     )
     ids = [name for name in engine.names or () if wanted.unit is not None or not is_person(name)]
     concern = id_concern(ids) if columns is None and default is None else None
-    people = people_hint(wanted, data, () if columns is None else engine.names or ()) if default is None else None
+    people = None
+    if wanted.unit is None and default is None:
+        people = people_concern(header_of(data), () if columns is None else engine.names or ())
     for text in (people, concern):
         if text is not None:
             bar.warn(text)
     return engine.held() if wanted.engine is EngineName.memory else engine
-
-
-def people_hint(wanted: options.Rows, data: object, stated: Collection[str]) -> str | None:
-    """A warning text if --unit is left out although the header has a name like that of an id of people."""
-    return None if wanted.unit is not None else people_concern(header_of(data), stated)
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:
@@ -70,16 +67,12 @@ def found(place: options.Place) -> tuple[object, dict[str, Any]]:
         raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
     if place.encoding is not None:
         raise ArgumentError("--encoding is not for Spark. Convert the files to UTF-8, or leave --engine spark out.")
-    return _spark_frame(place.data, place.master, separator), cells
-
-
-def _spark_frame(data: str, master: str | None, separator: str | None) -> object:
     try:
         from pais.data.engines.spark import read_frame
     except ImportError as error:
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
-    return read_frame(data, master=master, separator=separator)
+    return read_frame(place.data, master=place.master, separator=separator), cells
 
 
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
@@ -116,20 +109,13 @@ def sample_table(
     return table
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def numbers(name: str, text: str) -> tuple[float, ...]:
     """Parse numbers separated by commas or spaces; the brackets of a JSON list are allowed."""
-    parts = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
-    if not parts or not all(_is_number(part) and math.isfinite(float(part)) for part in parts):
+    parts = [_float(part) for part in text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()]
+    found = tuple(part for part in parts if part is not None and math.isfinite(part))
+    if not found or len(found) < len(parts):
         raise ArgumentError(f"{name} is not a list of finite numbers. Pass numbers with commas between them.")
-    return tuple(float(part) for part in parts)
+    return found
 
 
 def center_of(text: str | None) -> tuple[float, ...] | None:
@@ -154,8 +140,175 @@ def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) 
     if values.size < 2 or np.any(np.diff(values) < 0.0):
         raise ArgumentError("--norms must be two or more non-decreasing numbers. Pass quantiles from level 0 to 1.")
     levels = np.linspace(0.0, 1.0, values.size)
+    return NormDistribution.from_quantiles(
+        lambda level: np.asarray(np.interp(level, levels, values)), n_rows=n_rows, radius=radius
+    )
 
-    def quantile(level: FloatArray) -> FloatArray:
-        return np.asarray(np.interp(level, levels, values))
 
-    return NormDistribution.from_quantiles(quantile, n_rows=n_rows, radius=radius)
+# The option --columns: names, or what is public about each column, as text or in a file.
+
+_FILES = (".json", ".yaml", ".yml")
+
+_SPELLINGS = {
+    "--columns": "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
+    "'region=[north|south]' for categories, 'age=ranges(0,18,65)' for ranges, or visits=/10 to divide by 10",
+    "--by": "Write 'region=[north|south]' for categories, premium=bool, 'age=ranges(0,18,65,110)' for ranges of "
+    "numbers, or 'joined=months(2024-01-01,2024-12-31)' for days, weeks, months, quarters or years",
+}
+
+# Ranges and periods are written as in Python.
+_GROUPS = re.compile(rf"(ranges|{'|'.join(PERIODS)})\s*\((.*)\)")
+
+_QUOTED = re.compile(r"'.*'|\".*\"")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def columns_of(text: str | None, option: str = "--columns") -> tuple[str, ...] | Schema | None:
+    """Return the columns that an option states: names, a schema, or None if it is left out."""
+    if text is None:
+        return None
+    if text.strip().lower().endswith(_FILES):
+        return _schema_in_file(Path(text.strip()))
+    # Commas within brackets and parentheses do not separate columns.
+    parts = [part.strip() for part in re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|[^,])+", text) if part.strip()]
+    if not any("=" in part for part in parts):
+        return names_of(option, text)
+    plain = [part for part in parts if "=" not in part]
+    if plain:
+        raise ArgumentError(f"{option} states nothing about {plain[0]!r}. {_SPELLINGS[option]}.")
+    pairs = [part.partition("=") for part in parts]
+    names = [name.strip() for name, _, _ in pairs]
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated:
+        raise ArgumentError(f"{option} names {repeated[0]!r} twice. Name each column once.")
+    return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(names, pairs, strict=True)})
+
+
+def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
+    return names
+
+
+def _fact(name: str, text: str, option: str) -> object:
+    """Parse what is stated about one column."""
+    fact = text.strip()
+    if fact in ("auto", "bool"):
+        return fact
+    if fact.startswith("[") and fact.endswith("]"):
+        # A single category with such a mark is most likely a list that is written in another way.
+        marks = [word for mark, word in ((",", "commas"), (":", "colons")) if mark in fact and "|" not in fact]
+        if marks:
+            raise ArgumentError(f"{option} lists categories of {name!r} with {marks[0]}. Write '{name}=[north|south]'.")
+        return _listed(name, fact[1:-1].split("|"), option)
+    groups = _GROUPS.fullmatch(fact)
+    if groups is not None:
+        kind, ends = groups[1], [end.strip() for end in groups[2].split(",")]
+        if kind == "ranges":
+            return ranges([_number(name, end, option) for end in ends])
+        if len(ends) != 2:
+            raise ArgumentError(
+                f"{option} states {len(ends)} date(s) for {kind} of {name!r}. Write the first and the last date: "
+                f"'{name}={kind}(2024-01-01,2024-12-31)'."
+            )
+        return PERIODS[kind](*ends)
+    if fact.count(":") == 1:
+        low, high = (end.strip() for end in fact.split(":"))
+        dates = _DATE.fullmatch(low) and _DATE.fullmatch(high)
+        bounds: tuple[Any, Any] = (low, high) if dates else (_number(name, low, option), _number(name, high, option))
+        if not bounds[0] < bounds[1]:
+            raise ArgumentError(f"{option} states the bounds {fact} of {name!r}. Write low:high with low < high.")
+        return bounds
+    return _number(name, fact.removeprefix("/"), option)
+
+
+def _listed(name: str, values: list[Any], option: str) -> list[Any]:
+    """Categories. Numbers that could be edges of ranges are refused, unless they are in quotes."""
+    texts = [str(value).strip() for value in values]
+    exact = [text[1:-1] for text in texts if _QUOTED.fullmatch(text)]
+    if len(exact) == len(texts):
+        return exact
+    categories = _categories(values)
+    if could_be_edges(categories):
+        edges, quoted = ",".join(texts), "|".join(f"'{text}'" for text in texts)
+        raise ArgumentError(
+            f"{option} lists numbers for {name!r} that could be edges of ranges or exact values. Write "
+            f"{name}=ranges({edges}) for ranges, or {name}=[{quoted}] for exact values."
+        )
+    return categories
+
+
+def _categories(values: list[Any]) -> list[Any]:
+    """Return categories as numbers if all of them are numbers, else as text."""
+    texts = [str(value).strip() for value in values]
+    numbers = [_float(text) for text in texts]
+    return texts if None in numbers else numbers
+
+
+def _number(name: str, text: str, option: str) -> float:
+    number = _float(text)
+    if number is None:
+        raise ArgumentError(f"{option} states something about {name!r} that is not understood. {_SPELLINGS[option]}.")
+    return number
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _schema_in_file(path: Path) -> Schema:
+    """Read a schema from a JSON or YAML file: a mapping from column names to facts."""
+    text = read_text(path)
+    if path.suffix.lower() == ".json":
+        try:
+            content: Any = parse_json(text)
+        except ValueError:
+            raise ArgumentError(f"{path} is not a JSON object. Write a mapping from column names to facts.") from None
+    else:
+        import yaml  # type: ignore[import-untyped]  # its stubs are another package
+
+        try:
+            # This loader leaves scalars as text. Others read 18:45 as a number in base 60, and `no` as false.
+            content = yaml.load(text, Loader=yaml.BaseLoader)  # it builds no objects
+        except (yaml.YAMLError, RecursionError):
+            content = None
+        if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+            raise ArgumentError(f"{path} is not a YAML mapping. Write a line such as `age: 18:100` for each column.")
+    return Schema.of({name: _fact_in_file(name, fact) for name, fact in content.items()})
+
+
+def _fact_in_file(name: str, fact: Any) -> object:
+    """Parse what a file states about a column: text as on the command line, a number, a list or a mapping."""
+    if isinstance(fact, str):
+        return _fact(name, fact, "--columns")
+    if isinstance(fact, list):
+        categories = _categories(fact)
+        if len(fact) == 2 and could_be_edges([_float(str(value)) for value in fact]):
+            raise ArgumentError(
+                f"columns: two numbers in a list for {name!r} could be bounds or categories. Write low:high as text "
+                "for bounds, or {values: [...]} for categories."
+            )
+        if could_be_edges(categories):
+            raise ArgumentError(
+                f"columns: the numbers in a list for {name!r} could be edges of ranges or exact values. Write "
+                f"ranges({', '.join(map(str, fact))}) for ranges, or {{values: [...]}} for exact values."
+            )
+        return categories
+    if not isinstance(fact, Mapping):
+        return fact
+    if set(fact) == {"values"} and isinstance(fact["values"], list):
+        categories = _categories(fact["values"])
+        # As text, numbers with gaps are categories and not edges, and stand for the same cells.
+        return [str(value) for value in fact["values"]] if could_be_edges(categories) else categories
+    if set(fact) == {"low", "high"}:
+        ends = [fact[side] for side in ("low", "high")]
+        return tuple(end if not isinstance(end, str) or _float(end) is None else _float(end) for end in ends)
+    raise ArgumentError(
+        f"columns: {name!r} has keys that are not understood. Write {{low: ..., high: ...}} or {{values: [...]}}."
+    )

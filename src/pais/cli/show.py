@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,23 +21,23 @@ from rich.progress import (
     SpinnerColumn,
     Task,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
 
-from pais._base.numerics import raised
+from pais._base.numerics import lowered, raised
+from pais.accounting.ledger import Ledger
 from pais.accounting.words import person_of, units_of
 from pais.cli.guard import spelled
 from pais.data.checks import listed, with_article
-from pais.kmeans.result import KMeansFit
-from pais.kmeans.view import segment_lines, sizes_of, view_of
 from pais.planning.facts import Survey
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
+from pais.show.results import Results
+from pais.statistics.result import Statistic
 
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Anyone who knows or guesses the seed can remove the noise. "
@@ -57,8 +57,14 @@ HISTOGRAM_BINS = 12
 _BAR = 36
 _LINE = 100
 
-# Larger tables of centers are not printed.
+# Larger tables of values are not printed: lines, and letters of the first column and of the others. Chosen by eye.
 _MOST_DOWN, _NAME_WIDTH, _CELL_WIDTH = 60, 16, 10
+
+# Characters of the id of a ledger's entry that are shown.
+_ID = 8
+
+#: Names and values, one pair in each line of a table.
+Facts = list[tuple[str, str]]
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -76,17 +82,12 @@ def note(text: str) -> None:
     Console(stderr=True).print(plain(text), soft_wrap=True)
 
 
-def warn_of(concern: str | None) -> None:
-    """Print the concern on stderr, if there is one."""
-    if concern is not None:
-        warn(concern)
-
-
 def warn_of_weak(epsilon: float, plan: Plan) -> None:
     """Warn if the total epsilon or the delta of a plan gives a weak guarantee."""
-    warn_of(epsilon_concern(epsilon))
-    if plan.norms is not None:
-        warn_of(delta_concern(plan.delta, plan.norms.n_rows))
+    weak_delta = None if plan.norms is None else delta_concern(plan.delta, plan.norms.n_rows)
+    for concern in (epsilon_concern(epsilon), weak_delta):
+        if concern is not None:
+            warn(concern)
 
 
 def say(text: str) -> None:
@@ -103,26 +104,6 @@ def _on_one_line(match: re.Match[str]) -> str:
     """Replace the line breaks of an object or list by spaces, if it is short. No text in JSON contains a line break."""
     text = re.sub(r"\n *", " ", match.group())
     return match.group() if len(text) > _LINE else f"{text[0]}{text[1:-1].strip()}{text[-1]}"
-
-
-@contextlib.contextmanager
-def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar with the name of the current stage, on stderr, only if that is a terminal."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield lambda stage: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("start", total=total)
-        begun = 0
-
-        def begin(stage: str) -> None:
-            nonlocal begun
-            progress.update(task, description=stage, completed=begun)
-            begun += 1
-
-        yield begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +141,8 @@ class RowRate(ProgressColumn):
         return Text("" if task.speed is None else f"{task.speed:,.0f} rows/s")
 
 
-def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
+def facts_table(title: str, facts: Facts) -> None:
+    """Print names and values."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -169,56 +151,25 @@ def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
     Console().print(table)
 
 
-def release_or_json(
-    fit: KMeansFit, names: tuple[str, ...], paths: dict[str, str], *, as_json: bool, quiet: bool
-) -> None:
-    if as_json:
-        print_json(
-            {
-                "certificate": json.loads(fit.certificate.to_json()),
-                "columns": list(names),
-                "effective_centers": fit.value.effective_centers,
-                "expected_rows": fit.plan.expected_rows,
-                "predicted_quality": None if fit.quality is None else fit.quality.to_dict(),
-                "files": paths,
-            }
-        )
-    elif not quiet:
-        release_table("Private k-means", fit, _of_kmeans(fit, names), paths)
-        centers_table(fit, names, paths.get("centers.csv", ""))
+def price(part: Any) -> str:
+    """Epsilon and delta of a certificate or of a part of it, rounded up."""
+    return f"epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)}"
 
 
-def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """Print a plan as a table, or as JSON without the fields that only pais reads from the plan file."""
-    if as_json:
-        left_out = ("explanation", "norms", "sample_choice")
-        print_json({name: value for name, value in described.items() if name not in left_out})
-    elif not quiet:
-        say("\n".join(described["explanation"]))
-
-
-def price(part: Mapping[str, Any]) -> str:
-    """Price of a part of a certificate, rounded up."""
-    return f"epsilon {raised(part['epsilon'])}, delta {raised(part['delta'], 3)}"
-
-
-def release_table(title: str, fit: Fit, own: list[tuple[str, str]], files: dict[str, str]) -> None:
-    """Print the summary of a release: the guarantee, the facts that only such a release has, and the files."""
+def release(title: str, fit: Fit, results: Results, own: Facts, files: dict[str, str]) -> None:
+    """Print a release: the guarantee, the facts that only such a release has, the files and the released values."""
     certificate, plan = fit.certificate, fit.plan
-    facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
-    facts += [(f"  {part.what}", price(part.to_dict())) for part in certificate.parts]
+    facts = [("guarantee", price(certificate)), *((f"  {part.what}", price(part)) for part in certificate.parts)]
     if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
-        facts.append(
-            (
-                "if the sample leaks",
-                f"epsilon {raised(certificate.epsilon_if_kept)} for {with_article(person_of(plan.neighbours))} in it",
-            )
-        )
+        one = with_article(person_of(plan.neighbours))
+        facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for {one} in it"))
     facts += [
         *([] if certificate.delta_basis == STATED else [("delta", certificate.delta_basis)]),
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
         *own,
+        *([] if results.verdict is None else [("verdict", results.verdict)]),
+        *([] if fit.quality is None else [("predicted", str(fit.quality))]),
     ]
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
@@ -226,79 +177,73 @@ def release_table(title: str, fit: Fit, own: list[tuple[str, str]], files: dict[
         size = f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"
         saw_nothing = fit.survey is not None and not fit.survey.above_noise
         facts.append((f"{units_of(plan.neighbours)} kept", UNKNOWN if saw_nothing else size))
-    facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
-    facts_table(title, facts)
-
-
-def _of_kmeans(fit: KMeansFit, names: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [
-        ("features", listed(names)),
-        ("clusters", clusters(fit)),
-        *([] if fit.readability is None else [("verdict", fit.readability.verdict)]),
-        *([] if fit.quality is None else [("predicted", str(fit.quality))]),
-    ]
-
-
-def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
-    """Print the centers in own units, with values that noise may explain in parentheses; of large tables, the path.
-
-    Features are rows and centers are columns, unless there are many centers of few features.
-    """
-    view = view_of(fit, names)
-    n_clusters, n_features = view.values.shape
-    most = max(3, (Console().width - _NAME_WIDTH) // _CELL_WIDTH)
-    if min(n_clusters, n_features) > most or max(n_clusters, n_features) > _MOST_DOWN:
-        say(f"{n_clusters} centers of {n_features} features: see {path}")
+    facts_table(title, [*facts, ("radius", f"{plan.ball.radius:.6g}"), *files.items()])
+    width = max(3, (Console().width - _NAME_WIDTH) // _CELL_WIDTH)
+    values = results.text_table(width)
+    # The first column holds names, and up to two more hold sizes.
+    if len(values.rows) > _MOST_DOWN or len(values.header) > width + 3:
+        say(f"{fit.in_words()}: see {files[f'{results.table}.csv']}")
         return
-    sizes = sizes_of(fit)
-    columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
-    if not sizes.split:
-        columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
-    for feature, name in enumerate(view.names):
-        shown = view.texts(feature)[0]
-        clear = view.cells[:, feature]
-        columns.append((name, [text if above else f"({text})" for text, above in zip(shown, clear, strict=True)]))
-    labels = [str(center) for center in range(n_clusters)]
-    if n_clusters <= most:
-        header, rows = ["segment", *labels], [[name, *texts] for name, texts in columns]
-    else:
-        header = ["segment", *(name for name, _ in columns)]
-        rows = [[label, *(texts[center] for _, texts in columns)] for center, label in enumerate(labels)]
-    note = "In parentheses: within two standard errors of the average, or a feature that noise drowns."
-    _columns("Segments", header, rows, "" if view.cells.all() else note)
-    say("\n".join(segment_lines(fit, names)))
-
-
-def values_table(title: str, header: list[str], rows: list[list[str]], note: str, path: str) -> None:
-    """Print released values with a note below; of a table that does not fit the screen, print the path."""
-    if len(rows) > _MOST_DOWN or _NAME_WIDTH + _CELL_WIDTH * (len(header) - 1) > max(Console().width, 80):
-        say(f"{title}, {len(rows)} lines: see {path}")
-        return
-    _columns(title, header, rows, note)
-
-
-def _columns(title: str, header: list[str], rows: list[list[str]], note: str) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(header):
+    table = Table(title=values.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(values.header):
         side: Any = "left" if position == 0 else "right"
         table.add_column(plain(name), justify=side, no_wrap=position == 0, overflow="fold")
-    for row in rows:
+    for row in values.rows:
         table.add_row(*map(plain, row))
     Console().print(table)
-    if note:
-        say(note)
+    if values.note:
+        say(values.note)
 
 
-def clusters(fit: KMeansFit) -> str:
-    """Number of clusters, and how many of them are above the noise."""
-    wanted, effective = len(fit.value.centers), fit.value.effective_centers
-    return str(wanted) if effective == wanted else f"{wanted}, of which {effective} above the noise"
+def statistic(result: Statistic, out: Path | None) -> None:
+    """Print a released statistic with its guarantee."""
+    certificate = result.certificate
+    parts = [(f"  {part.what}", price(part)) for part in certificate.parts]
+    facts = [
+        *result.lines(),
+        *([("±", "standard errors")] if result.name == "description" else []),
+        *(("caution", caution.text) for caution in result.cautions),
+        ("about", result.about),
+        *(("note", note) for note in result.notes),
+        ("guarantee", price(certificate)),
+        *(parts if len(parts) > 1 else []),
+        ("neighbours", certificate.neighbours),
+        ("randomness", certificate.note),
+        ("noise", result.noise),
+        ("clipping", result.clipping),
+        *([] if out is None else [("file", str(out))]),
+    ]
+    facts_table(f"Private {result.name}" + (f" of {result.subject}" if result.subject else ""), facts)
 
 
-def survey_summary(survey: Survey, out: Path | None) -> None:
+def ledger(book: Ledger) -> None:
+    """Print the entries of a ledger, and how much of its budget remains."""
+    table = Table(title=plain(f"Ledger {book.path}", "italic"), title_justify="left")
+    table.add_column("release")
+    table.add_column("epsilon", justify="right")
+    table.add_column("delta", justify="right")
+    table.add_column("randomness")
+    table.add_column("when")
+    # Certificates state the whole id; its first characters are enough to find the entry.
+    table.add_column("id", no_wrap=True)
+    for entry in book.entries:
+        cells = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when, entry.id[:_ID])
+        table.add_row(*map(plain, cells))
+    table.add_section()
+    totals = (("spent", book.spent, raised), ("remaining", book.remaining, lowered), ("budget", book.budget, lowered))
+    for what, total, rounded in totals:
+        table.add_row(what, rounded(total.epsilon), rounded(total.delta, 3), "", "", "")
+    Console().print(table)
+
+
+def survey(survey: Survey, out: Path | None) -> None:
     """Print the results of a survey and its price."""
     origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
-    neighbours = survey.neighbours
+    neighbours, unit, n_rows = survey.neighbours, survey.unit, survey.norms.n_rows
+    size = units_of(neighbours), f"about {n_rows:,.0f}" if survey.above_noise else UNKNOWN
+    if survey.above_noise and unit is not None and unit.full_rows > 1:
+        at_most = f"counting at most {unit.full_rows} of each {unit.column}"
+        size = "rows", f"about {n_rows * unit.full_rows:,.0f}, {at_most}"
     open_radius = "" if survey.quantile_asked else "; a plan may choose a smaller one"
     facts_table(
         "Norm survey",
@@ -307,7 +252,7 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
             ("randomness", "secure randomness" if survey.secure_randomness else "seeded, not private"),
             *([] if survey.columns is None else [("features", listed(survey.columns))]),
             ("protects", neighbours),
-            *_sizes(survey),
+            size,
             *([("mean square norm", f"about {survey.norms.mean_square_norm:.6g}")] if survey.above_noise else []),
             ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
         ],
@@ -318,16 +263,6 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
         f"This spent epsilon {survey.epsilon:g} of every {person_of(neighbours)}'s budget. It counts in every later "
         + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
     )
-
-
-def _sizes(survey: Survey) -> list[tuple[str, str]]:
-    """The noisy number of rows, or of units if each of them counts once."""
-    n_rows, unit = survey.norms.n_rows, survey.unit
-    if not survey.above_noise:
-        return [(units_of(survey.neighbours), UNKNOWN)]
-    if unit is None or unit.full_rows == 1:
-        return [(units_of(survey.neighbours), f"about {n_rows:,.0f}")]
-    return [("rows", f"about {n_rows * unit.full_rows:,.0f}, counting at most {unit.full_rows} of each {unit.column}")]
 
 
 def histogram(norms: NormDistribution) -> str:

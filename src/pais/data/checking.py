@@ -30,125 +30,25 @@ from pais.data.tables import as_table, holds_objects, is_frame, require_table
 from pais.data.units import Unit, ids_of_objects, normalised, people_concern, people_word, unit_of
 from pais.errors import ArgumentError, DataError
 
-# Only the most frequent cells are compared with the categories, and a few are shown.
+#: Every line that a check prints begins so.
+MARK = "not private: "
+
+# Distinct texts of a column that are remembered for hints: a bound on memory.
+_MOST_TEXTS = 10_000
+
+# Only the most frequent cells are compared with the categories, and a few are shown. Chosen by eye.
 _COMPARED, _SHOWN = 200, 3
 
-# How similar two texts are if one may be a misspelling of the other, from 0 to 1.
+# How similar two texts are if one may be a misspelling of the other, from 0 to 1. Chosen by eye.
 _SIMILAR = 0.75
 
 # A form, or a single value, explains the cells that do not fit if so many of them have it.
 _MOST = 0.5
 
+# Letters beside digits, or a sign such as that of a currency.
 _BESIDE = re.compile(r"\d.*[^\W\d_]|[^\W\d_].*\d|[€$£¥%<>~]")
 
-
-def hints_of(column: Column, unreadable: Counter[str], unlisted: Counter[str], dialect: Dialect | None) -> list[str]:
-    """Return hints from the texts of cells that cannot be read or are not listed, with their numbers.
-
-    `dialect` is None for data whose dialect cannot be stated, such as a table in memory.
-    """
-    hints = list(_hints_of_text(column, unreadable, dialect)) if unreadable else []
-    if unlisted and isinstance(column, Categories):
-        hints += _hints_of_categories(list(map(str, column.values)), unlisted, dialect)
-    return hints
-
-
-def hint_of_values(beyond: Counter[str]) -> list[str]:
-    """Return a hint if most values beyond the bounds are one and the same."""
-    [(value, number)] = beyond.most_common(1) or [("", 0)]
-    if number < 3 or number < _MOST * beyond.total():
-        return []
-    return [f"{value!r} is {_share(number, beyond)} of the values beyond the bounds: it may stand for a missing value"]
-
-
-def _hints_of_text(column: Column, cells: Counter[str], dialect: Dialect | None) -> Iterator[str]:
-    texts, total = list(cells), cells.total()
-    if column.form in ("numbers", "dates"):
-        stated = dialect or Dialect()
-        forms, read = likely_forms(pa.array(texts, pa.large_string()), column.form, stated)
-        number = sum(cells[text] for text, fits in zip(texts, read.tolist(), strict=True) if fits)
-        if forms and number >= _MOST * total:
-            yield f"{_share(number, cells)} of the unreadable cells have {_form_in_words(forms, stated, dialect)}"
-            return
-    if isinstance(column, Boolean) and sum(count for _, count in cells.most_common(2)) >= _MOST * total:
-        words = [text for text, _ in cells.most_common(2)]
-        yield f"the most frequent unreadable cells are {_listed(words)}: state such words as a list of two categories"
-        return
-    beside = Counter({text: count for text, count in cells.items() if _BESIDE.search(text)})
-    if column.form == "numbers" and beside.total() >= _MOST * total:
-        yield f"{_share(beside.total(), cells)} of the unreadable cells have text beside a number: {_frequent(beside)}"
-        return
-    yield f"the most frequent unreadable cells are {_frequent(cells)}"
-
-
-def _form_in_words(forms: Sequence[Dialect], stated: Dialect, dialect: Dialect | None) -> str:
-    # If no day is above 12, both orders of day and month are possible.
-    texts = [in_words(form, stated) for form in forms[: 2 if forms[0].date_format else 1]]
-    if dialect is None:
-        return f"{' or '.join(text.partition(':')[0] for text in texts)}: convert them before"
-    return " or ".join(texts)
-
-
-def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Dialect | None) -> Iterator[str]:
-    damaged = sum(count for text, count in cells.items() if "\ufffd" in text)
-    if damaged:
-        advice = "read the file again with its encoding" if dialect is None else "pass its encoding, such as 'cp1252'"
-        yield f"{_share(damaged, cells)} of the unlisted cells have characters that are not UTF-8: {advice}"
-    decoded = {text: _repaired(text) for text in cells}
-    repaired = sum(count for text, count in cells.items() if decoded[text] in values)
-    if repaired:
-        yield f"{_share(repaired, cells)} of the unlisted cells are UTF-8 that was read as cp1252: write the file again"
-    by_letters = {value.casefold(): value for value in values}
-    alike, others = [], Counter[str]()
-    for text, count in cells.most_common(_COMPARED):
-        close = difflib.get_close_matches(text.casefold(), by_letters, n=1, cutoff=_SIMILAR)
-        if "\ufffd" in text or decoded[text] in values:
-            continue
-        if close:
-            alike.append(f"{text!r} ({count:,}) may be {by_letters[close[0]]!r}")
-        else:
-            others[text] = count
-    if alike:
-        more = f" and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
-        yield f"{', '.join(alike[:_SHOWN])}{more}"
-    if others:
-        yield f"the most frequent cells that are not listed are {_frequent(others)}"
-
-
-def _repaired(text: str) -> str | None:
-    """Text in UTF-8 that was read as cp1252, read as UTF-8."""
-    return None if text.isascii() else attempt(lambda: text.encode("cp1252").decode())
-
-
-def _frequent(cells: Counter[str]) -> str:
-    return ", ".join(f"{text!r} ({count:,})" for text, count in cells.most_common(_SHOWN))
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(repr(word) for word in words)
-
-
-def _share(number: int, cells: Counter[str]) -> str:
-    return percent(number, cells.total())
-
-
-def percent(number: int, total: int) -> str:
-    """A share in percent with two digits; never 0 % or 100 % for some or for not all."""
-    if total == 0 or number in (0, total):
-        return "100 %" if total and number else "0 %"
-    share = 100.0 * number / total
-    if share < 0.1:
-        return "under 0.1 %"
-    return "over 99.9 %" if share > 99.9 else f"{share:.3g} %"
-
-
 Mask = NDArray[np.bool_]
-
-#: Every line that a check prints begins so.
-MARK = "not private: "
-
-# Distinct texts of a column that are remembered for hints.
-_MOST_TEXTS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,48 +281,31 @@ def check(
     )
     if isinstance(data, CSVFile):
         stated, data = data.dialect_beside(stated), data.path
-    opened = _opened(data, Columns(schema=schema, unit=unit_of(unit, None), dialect=stated))
-    counted = _Counted(columns=schema, unit=None if opened.unit is None else opened.unit.column, target=target)
-    for batch in opened.batches():
-        counted.add(batch, opened.dialect)
+    columns_read = Columns(schema=schema, unit=unit_of(unit, None), dialect=stated)
+    files, tables, names = _opened(data, columns_read)
+    counted = _Counted(columns=schema, unit=columns_read.unit, target=target)
+    for file in files:
+        for group in [None] if file.metadata is None else range(file.metadata.num_row_groups):
+            for batch in file.batches(group):
+                counted.add(batch, stated)
+    for table in tables:
+        for batch in table.combine_chunks().to_batches():
+            counted.add(batch, stated)
+    # A CSV file has at most as many rows as lines.
+    has_lines = any(file.metadata is None for file in files)
     return counted.result(
-        n_skipped=opened.n_skipped(counted.n_rows),
-        dialect=opened.dialect if opened.files else None,
-        concern=people_concern(opened.names, schema.names) if opened.unit is None else None,
+        n_skipped=sum(file.most_rows for file in files) - counted.n_rows if has_lines else None,
+        dialect=stated if files else None,
+        concern=people_concern(names, schema.names) if unit is None else None,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Opened:
-    """A table as batches of the stated columns, with the types that its cells have. Secret."""
-
-    files: tuple[DataFile, ...] = ()
-    tables: Any = ()
-    names: tuple[str, ...]
-    unit: Unit | None
-    dialect: Dialect
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        for file in self.files:
-            groups = [None] if file.metadata is None else range(file.metadata.num_row_groups)
-            for group in groups:
-                yield from file.batches(group)
-        for table in self.tables:
-            yield from table.combine_chunks().to_batches()
-
-    def n_skipped(self, n_rows: int) -> int | None:
-        """Number of lines that are no rows, if so many are; None without a CSV file."""
-        has_lines = any(file.metadata is None for file in self.files)
-        return sum(file.most_rows for file in self.files) - n_rows if has_lines else None
-
-
-def _opened(data: Any, columns: Columns) -> _Opened:
+def _opened(data: Any, columns: Columns) -> tuple[list[DataFile], Iterable[pa.Table], tuple[str, ...]]:
+    """The files of the data, or its tables with the stated columns; and the names of all its columns."""
     assert columns.schema is not None
-    own: dict[str, Any] = {"unit": columns.unit, "dialect": columns.dialect}
     if isinstance(data, (str, Path)):
         places = files_of(data)
-        own["names"] = tuple(names_in(*places[0], columns.dialect))
-        return _Opened(files=tuple(open_file(*place, columns) for place in places), **own)
+        return [open_file(*place, columns) for place in places], [], tuple(names_in(*places[0], columns.dialect))
     if is_frame(data, "pyspark.sql"):
         raise DataError("a Spark DataFrame is not checked. Pass a part of it, such as frame.limit(100_000).toPandas().")
     require_table(data)
@@ -432,15 +315,15 @@ def _opened(data: Any, columns: Columns) -> _Opened:
     stream = stream_of(data)
     if stream is not None:
         known = _known(names, stream.schema.names)
-        return _Opened(tables=stream.tables(names), names=known, **own)
+        return [], stream.tables(names), known
     if is_frame(data, "pandas"):
         known = _known(names, data.columns)
-        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], names=known, **own)
+        return [], [_pandas_cells(data, names, columns.unit)], known
     if not hasattr(data, "__arrow_c_stream__"):
         raise DataError("an array has no column names. Pass a table or a file.")
     table = as_table(data, Columns())
     known = _known(names, table.column_names)
-    return _Opened(tables=[table.select(names)], names=known, **own)
+    return [], [table.select(names)], known
 
 
 def _known(names: list[str], columns: Iterable[object]) -> tuple[str, ...]:
@@ -513,7 +396,13 @@ class _Tally:
         self.counts[name] += int(np.count_nonzero(mask))
 
     def result(self, n_cells: int, dialect: Dialect | None) -> ColumnCheck:
-        hints = [*hints_of(self.column, self.unreadable, self.unlisted, dialect), *hint_of_values(self.beyond)]
+        hints = list(_hints_of_text(self.column, self.unreadable, dialect)) if self.unreadable else []
+        if self.unlisted and isinstance(self.column, Categories):
+            hints += _hints_of_categories(list(map(str, self.column.values)), self.unlisted, dialect)
+        [(value, number)] = self.beyond.most_common(1) or [("", 0)]
+        if number >= 3 and number >= _MOST * self.beyond.total():
+            share = percent(number, self.beyond.total())
+            hints.append(f"{value!r} is {share} of the values beyond the bounds: it may stand for a missing value")
         has_values = self.low <= self.high
         numbers = {name: self.counts[name] for name in ("missing", "unreadable", "below", "above", "unlisted")}
         return ColumnCheck(
@@ -536,9 +425,9 @@ class _Tally:
 class _Counted:
     """Counts of all columns, rows and people, over all batches. Secret."""
 
-    def __init__(self, *, columns: Schema, unit: str | None, target: str | None) -> None:
+    def __init__(self, *, columns: Schema, unit: Unit | None, target: str | None) -> None:
         self._tallies = [_Tally(column=column) for column in columns.columns]
-        self._unit, self._target = unit, target
+        self._unit, self._target = None if unit is None else unit.column, target
         self.n_rows = self._n_kept = self._n_filled = self._without_id = 0
         self._people: list[pa.Table] = []
 
@@ -633,3 +522,83 @@ def _remember(texts: Counter[str], cells: pa.Array, mask: Mask) -> None:
         kept = texts.most_common(_MOST_TEXTS)
         texts.clear()
         texts.update(dict(kept))
+
+
+def _hints_of_text(column: Column, cells: Counter[str], dialect: Dialect | None) -> Iterator[str]:
+    """Hints from the texts of cells that cannot be read, with their numbers.
+
+    `dialect` is None for data whose dialect cannot be stated, such as a table in memory.
+    """
+    texts, total, unreadable = list(cells), cells.total(), "of the unreadable cells have"
+    if column.form in ("numbers", "dates"):
+        stated = dialect or Dialect()
+        forms, read = likely_forms(pa.array(texts, pa.large_string()), column.form, stated)
+        number = sum(cells[text] for text, fits in zip(texts, read.tolist(), strict=True) if fits)
+        if forms and number >= _MOST * total:
+            yield f"{percent(number, total)} {unreadable} {_form_in_words(forms, stated, dialect)}"
+            return
+    if isinstance(column, Boolean) and sum(count for _, count in cells.most_common(2)) >= _MOST * total:
+        words = " and ".join(repr(text) for text, _ in cells.most_common(2))
+        yield f"the most frequent unreadable cells are {words}: state such words as a list of two categories"
+        return
+    beside = Counter({text: count for text, count in cells.items() if _BESIDE.search(text)})
+    if column.form == "numbers" and beside.total() >= _MOST * total:
+        yield f"{percent(beside.total(), total)} {unreadable} text beside a number: {_frequent(beside)}"
+        return
+    yield f"the most frequent unreadable cells are {_frequent(cells)}"
+
+
+def _form_in_words(forms: Sequence[Dialect], stated: Dialect, dialect: Dialect | None) -> str:
+    # If no day is above 12, both orders of day and month are possible.
+    texts = [in_words(form, stated) for form in forms[: 2 if forms[0].date_format else 1]]
+    if dialect is None:
+        return f"{' or '.join(text.partition(':')[0] for text in texts)}: convert them before"
+    return " or ".join(texts)
+
+
+def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Dialect | None) -> Iterator[str]:
+    """Hints from the texts of cells that are not listed, with their numbers."""
+    total = cells.total()
+    damaged = sum(count for text, count in cells.items() if "\ufffd" in text)
+    if damaged:
+        advice = "read the file again with its encoding" if dialect is None else "pass its encoding, such as 'cp1252'"
+        yield f"{percent(damaged, total)} of the unlisted cells have characters that are not UTF-8: {advice}"
+    decoded = {text: _repaired(text) for text in cells}
+    repaired = sum(count for text, count in cells.items() if decoded[text] in values)
+    if repaired:
+        share = percent(repaired, total)
+        yield f"{share} of the unlisted cells are UTF-8 that was read as cp1252: write the file again"
+    by_letters = {value.casefold(): value for value in values}
+    alike, others = [], Counter[str]()
+    for text, count in cells.most_common(_COMPARED):
+        close = difflib.get_close_matches(text.casefold(), by_letters, n=1, cutoff=_SIMILAR)
+        if "\ufffd" in text or decoded[text] in values:
+            continue
+        if close:
+            alike.append(f"{text!r} ({count:,}) may be {by_letters[close[0]]!r}")
+        else:
+            others[text] = count
+    if alike:
+        more = f" and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
+        yield f"{', '.join(alike[:_SHOWN])}{more}"
+    if others:
+        yield f"the most frequent cells that are not listed are {_frequent(others)}"
+
+
+def _repaired(text: str) -> str | None:
+    """Text in UTF-8 that was read as cp1252, read as UTF-8."""
+    return None if text.isascii() else attempt(lambda: text.encode("cp1252").decode())
+
+
+def _frequent(cells: Counter[str]) -> str:
+    return ", ".join(f"{text!r} ({count:,})" for text, count in cells.most_common(_SHOWN))
+
+
+def percent(number: int, total: int) -> str:
+    """A share in percent with two digits; never 0 % or 100 % for some or for not all."""
+    if total == 0 or number in (0, total):
+        return "100 %" if total and number else "0 %"
+    share = 100.0 * number / total
+    if share < 0.1:
+        return "under 0.1 %"
+    return "over 99.9 %" if share > 99.9 else f"{share:.3g} %"

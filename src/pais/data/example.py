@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,8 @@ MISSING = 0.03
 _UNKNOWN_REGION = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Segment:
-    """People of one kind: typical values, and probabilities of the regions in the order of `REGIONS`."""
+class _Segment(NamedTuple):
+    """People of one kind: their share, typical values, and probabilities of the regions in the order of `REGIONS`."""
 
     share: float
     age: float
@@ -42,70 +41,16 @@ class _Segment:
     visits: float
     premium: float
     years: float
-    regions: tuple[float, float, float, float, float]
+    regions: tuple[float, ...]
 
 
 _SEGMENTS = (
-    _Segment(
-        share=0.22,
-        age=24,
-        income=19_000,
-        balance=900,
-        visits=14,
-        premium=0.05,
-        years=2,
-        regions=(0.1, 0.1, 0.6, 0.1, 0.1),
-    ),
-    _Segment(
-        share=0.20,
-        age=37,
-        income=52_000,
-        balance=6_000,
-        visits=6,
-        premium=0.1,
-        years=6,
-        regions=(0.7, 0.1, 0.1, 0.05, 0.05),
-    ),
-    _Segment(
-        share=0.18,
-        age=48,
-        income=88_000,
-        balance=12_000,
-        visits=9,
-        premium=0.9,
-        years=9,
-        regions=(0.1, 0.6, 0.1, 0.1, 0.1),
-    ),
-    _Segment(
-        share=0.16,
-        age=71,
-        income=31_000,
-        balance=20_000,
-        visits=3,
-        premium=0.15,
-        years=13,
-        regions=(0.1, 0.1, 0.1, 0.6, 0.1),
-    ),
-    _Segment(
-        share=0.14,
-        age=33,
-        income=64_000,
-        balance=4_000,
-        visits=26,
-        premium=0.8,
-        years=3,
-        regions=(0.1, 0.1, 0.1, 0.1, 0.6),
-    ),
-    _Segment(
-        share=0.10,
-        age=58,
-        income=140_000,
-        balance=32_000,
-        visits=4,
-        premium=0.95,
-        years=11,
-        regions=(0.5, 0.3, 0.1, 0.0, 0.1),
-    ),
+    _Segment(0.22, 24, 19_000, 900, 14, 0.05, 2, (0.1, 0.1, 0.6, 0.1, 0.1)),
+    _Segment(0.20, 37, 52_000, 6_000, 6, 0.1, 6, (0.7, 0.1, 0.1, 0.05, 0.05)),
+    _Segment(0.18, 48, 88_000, 12_000, 9, 0.9, 9, (0.1, 0.6, 0.1, 0.1, 0.1)),
+    _Segment(0.16, 71, 31_000, 20_000, 3, 0.15, 13, (0.1, 0.1, 0.1, 0.6, 0.1)),
+    _Segment(0.14, 33, 64_000, 4_000, 26, 0.8, 3, (0.1, 0.1, 0.1, 0.1, 0.6)),
+    _Segment(0.10, 58, 140_000, 32_000, 4, 0.95, 11, (0.5, 0.3, 0.1, 0.0, 0.1)),
 )
 
 

@@ -23,7 +23,7 @@ from typer.main import get_command
 import pais
 from pais.accounting.ledger import Ledger
 from pais.accounting.stores import parts_of
-from pais.cli import ledgers as books
+from pais.cli import commands
 from pais.cli.app import app
 from pais.cli.explain import explain_file
 from pais.cli.guard import BAD_ARGUMENT, OUT_OF_REACH
@@ -262,7 +262,7 @@ def run_text(corpus: Corpus, target: str, text: bytes, case: int) -> tuple[str, 
 
 def _open_ledger(path: Path, case: int) -> None:
     ledger = Ledger(path=path)
-    books.ledger_description(ledger)
+    commands.ledger_description(ledger)
     if case % 50 == 0:
         for entry in ledger.entries:
             parts_of(entry)

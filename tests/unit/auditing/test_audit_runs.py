@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats
 
 import pais
 from pais.auditing import runs
-from pais.auditing.targets import Event, epsilon_lower_bound, linear_parts, measure_each, measure_many
+from pais.auditing.runs import Event, epsilon_lower_bound, measure_each, measure_many, totals_of
 from tests.support.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 
 ALL_ROWS = pais.UniformRule(rate=1.0)
@@ -66,7 +67,7 @@ def test_mechanism_with_its_own_measure_is_run_one_by_one() -> None:
             return np.zeros(2)
 
     own = Own(noise=pais.laplace_noise(1.0))
-    assert linear_parts(own) is None
+    assert totals_of(own) is None
     found = pais.audit(own, method="runs", rule=ALL_ROWS, ball=LAPLACE_BALL, runs=200, random_state=0)
     assert found.lower_bound == 0.0
 
@@ -186,20 +187,32 @@ def test_nan_and_infinite_outputs_are_events_like_others() -> None:
     assert Event(statistic="x", relation="equal to", value=math.nan).holds({"x": np.array([math.nan, 1.0])}).sum() == 1
 
 
-def test_invalid_pairs_and_targets_are_refused() -> None:
-    for smaller in ([[2.0]], [[0.0], [1.0]], [[0.0, 0.0]]):
-        with pytest.raises(pais.ArgumentError, match="one more"):
-            pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=smaller)
-    with pytest.raises(pais.ArgumentError, match="pair is missing"):
-        pais.audit(laplace_sum)
-    with pytest.raises(pais.ArgumentError, match="function, mechanism, plan or private estimator"):
-        pais.audit(3, pair=PAIR)  # type: ignore[arg-type]
-    with pytest.raises(pais.ArgumentError, match="rule="):
-        pais.audit(pais.WeightedCount(noise=pais.laplace_noise(1.0)), ball=LAPLACE_BALL)
-    with pytest.raises(pais.ArgumentError, match="two halves"):
-        pais.audit(laplace_sum, pair=PAIR, runs=1)
-    with pytest.raises(pais.ArgumentError, match="one value for each run"):
-        pais.audit(laplace_sum, pair=PAIR, statistic=lambda outputs: 1.0)
+@pytest.mark.parametrize("smaller", [[[2.0]], [[0.0], [1.0]], [[0.0, 0.0]]])
+def test_tables_that_do_not_differ_by_one_row_are_refused(smaller: list[list[float]]) -> None:
+    with pytest.raises(pais.ArgumentError, match="one more"):
+        pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=smaller)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (laplace_sum, {}, "pair is missing"),
+        (3, {"pair": PAIR}, "function, mechanism, plan or private estimator"),
+        (pais.WeightedCount(noise=pais.laplace_noise(1.0)), {"ball": LAPLACE_BALL}, "rule="),
+        (laplace_sum, {"pair": PAIR, "runs": 1}, "two halves"),
+        (laplace_sum, {"pair": PAIR, "statistic": lambda outputs: 1.0}, "one value for each run"),
+    ],
+)
+def test_refusals(target: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pais.ArgumentError, match=message):
+        pais.audit(target, **options)
+
+
+def test_outputs_of_different_lengths_are_compared_number_by_number() -> None:
+    def some(rows: np.ndarray, generator: np.random.Generator) -> list[float]:
+        return [0.0] * int(generator.integers(1, 4)) + [float(len(rows))] * int(generator.integers(0, 2))
+
+    assert pais.audit(some, pair=PAIR, epsilon=0.1, runs=4_000, random_state=0).violates
 
 
 def test_the_record_of_a_pair_is_found_wherever_it_stands() -> None:

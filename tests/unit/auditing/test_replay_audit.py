@@ -61,36 +61,32 @@ def steps(n_rounds: int) -> pais.AdaptiveRounds:
     return pais.AdaptiveRounds(step=step, n_rounds=n_rounds)
 
 
-MECHANISMS: dict[str, dict[str, Any]] = {
-    "vector sum": {"target": gradient(4.0), "rule": ALL_ROWS, "ball": BALL, "delta": 1e-5},
-    "adaptive rounds": {"target": steps(4), "rule": ALL_ROWS, "ball": BALL, "delta": 1e-5},
-    "sum of all rows": {"target": pais.WeightedSum(noise=pais.laplace_noise(2.0)), "rule": ALL_ROWS, "ball": L1_BALL},
-    "sampled sum": {
-        "target": pais.WeightedSum(noise=pais.laplace_noise(20.0)),
-        "rule": pais.UniformRule(rate=0.1),
-        "ball": L1_BALL,
-    },
-    "sampled Gaussian sum": {
-        "target": pais.WeightedSum(noise=pais.gaussian_noise(20.0)),
-        "rule": pais.UniformRule(rate=0.2),
-        "ball": BALL,
-        "delta": 1e-5,
-    },
+# Mechanism, rule, ball and delta.
+MECHANISMS: dict[str, tuple[pais.Mechanism, pais.Rule, pais.Ball, float]] = {
+    "vector sum": (gradient(4.0), ALL_ROWS, BALL, 1e-5),
+    "adaptive rounds": (steps(4), ALL_ROWS, BALL, 1e-5),
+    "sum of all rows": (pais.WeightedSum(noise=pais.laplace_noise(2.0)), ALL_ROWS, L1_BALL, 0.0),
+    "sampled sum": (pais.WeightedSum(noise=pais.laplace_noise(20.0)), pais.UniformRule(rate=0.1), L1_BALL, 0.0),
+    "sampled Gaussian sum": (
+        pais.WeightedSum(noise=pais.gaussian_noise(20.0)),
+        pais.UniformRule(rate=0.2),
+        BALL,
+        1e-5,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism_uses_its_whole_price_and_no_more(name: str) -> None:
-    arguments = dict(MECHANISMS[name])
-    report = pais.audit(arguments.pop("target"), **arguments)
+    mechanism, rule, ball, delta = MECHANISMS[name]
+    report = pais.audit(mechanism, rule=rule, ball=ball, delta=delta)
     assert not report.violates, str(report)
     assert 0.99 < report.used <= 1.0 + 1e-9
     assert report.lower_bound == pytest.approx(report.epsilon, rel=0.01)
     assert (report.sampled > 0) == name.startswith("sampled")
     assert (report.kept > 0) == name.startswith("sampled")
-    # A smaller claim is refuted, and so is one at a smaller delta.
-    arguments = dict(MECHANISMS[name])
-    refuted = pais.audit(arguments.pop("target"), **arguments, epsilon=0.9 * report.epsilon)
+    # A smaller claim is refuted.
+    refuted = pais.audit(mechanism, rule=rule, ball=ball, delta=delta, epsilon=0.9 * report.epsilon)
     assert refuted.violates
     assert refuted.lower_bound == pytest.approx(report.lower_bound)
 
@@ -151,45 +147,34 @@ class OneMoreDraw(pais.WeightedSum):
 
 
 SUM = pais.WeightedSum(noise=pais.laplace_noise(2.0))
-FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "two releases, one price": (
-        {"target": Unaccounted(parts=(SUM, SUM)), "rule": ALL_ROWS, "ball": L1_BALL},
-        "moves the totals by more",
-    ),
+UNDERSTATED = UnderstatedProfile(noise=pais.laplace_noise(2.0))
+SOME_ROWS = pais.UniformRule(rate=0.7)
+FAULTS: dict[str, tuple[pais.Mechanism, pais.Rule, str]] = {
+    "two releases, one price": (Unaccounted(parts=(SUM, SUM)), ALL_ROWS, "moves the totals by more"),
     "profile too small at middle norms": (
-        {
-            "target": UnderstatedProfile(noise=pais.laplace_noise(2.0)),
-            "rule": pais.ConstrainedRule(
-                profile=UnderstatedProfile(noise=pais.laplace_noise(2.0)).profile, radius=1.0, epsilon=0.5
-            ),
-            "ball": L1_BALL,
-        },
+        UNDERSTATED,
+        pais.ConstrainedRule(profile=UNDERSTATED.profile, radius=1.0, epsilon=0.5),
         "moves the totals by more",
     ),
     "weights above the rule": (
-        {"target": Heavier(noise=pais.laplace_noise(8.0)), "rule": pais.UniformRule(rate=0.5), "ball": L1_BALL},
+        Heavier(noise=pais.laplace_noise(8.0)),
+        pais.UniformRule(rate=0.5),
         "moves the totals by more",
     ),
-    "values": (
-        {"target": Centered(noise=pais.laplace_noise(2.0)), "rule": pais.UniformRule(rate=0.7), "ball": L1_BALL},
-        "DIFFERS  record",
-    ),
+    "values": (Centered(noise=pais.laplace_noise(2.0)), SOME_ROWS, "DIFFERS  record"),
     "scale of the noise": (
-        {"target": ScaleOfTheRows(noise=pais.laplace_noise(2.0)), "rule": pais.UniformRule(rate=0.7), "ball": L1_BALL},
+        ScaleOfTheRows(noise=pais.laplace_noise(2.0)),
+        SOME_ROWS,
         "the scales of LpNoise noise differ",
     ),
-    "number of draws": (
-        {"target": OneMoreDraw(noise=pais.laplace_noise(2.0)), "rule": pais.UniformRule(rate=0.7), "ball": L1_BALL},
-        "draws on one table",
-    ),
+    "number of draws": (OneMoreDraw(noise=pais.laplace_noise(2.0)), SOME_ROWS, "draws on one table"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_of_own_mechanisms_are_found_and_put_into_words(fault: str) -> None:
-    arguments, words = FAULTS[fault]
-    arguments = dict(arguments)
-    report = pais.audit(arguments.pop("target"), **arguments)
+    mechanism, rule, words = FAULTS[fault]
+    report = pais.audit(mechanism, rule=rule, ball=L1_BALL)
     assert report.violates
     assert "VIOLATED" in str(report)
     assert words in str(report)

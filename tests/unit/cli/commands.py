@@ -7,15 +7,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
+import pais as package
 from pais.cli.app import app
 
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}
 
+#: Public facts about the rows of `blobs`, from which a k-means can be planned.
+STATED = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 4000)
+
 
 def pais(*arguments: object) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def done(*arguments: object) -> Any:
+    """The result of a command that succeeds."""
+    result = pais(*arguments)
+    assert result.exit_code == 0, (arguments, result.output, result.exception)
+    return result
+
+
+def refused(*arguments: object, code: int = 2) -> str:
+    """What a command that fails says: one line, and nothing on stdout."""
+    result = pais(*arguments)
+    assert result.exit_code == code, (arguments, result.output, result.exception)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    return " ".join(result.stderr.split())
+
+
+def kmeans(data: Path, out: Path, *more: object) -> Any:
+    return pais("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", out, *more)
 
 
 def blobs(n: int = 4000) -> np.ndarray:
@@ -24,8 +50,10 @@ def blobs(n: int = 4000) -> np.ndarray:
     return places[rng.integers(3, size=n)] + rng.normal(size=(n, 2)) * 0.3
 
 
-def kmeans(data: Path, out: Path, *more: object) -> Any:
-    return pais("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", out, *more)
+def write_blobs(path: Path, n: int = 4000) -> Path:
+    rows = blobs(n)
+    pq.write_table(pa.table({"height": rows[:, 0], "width": rows[:, 1]}), path)
+    return path
 
 
 def left_in(place: Path) -> set[str]:
@@ -37,3 +65,11 @@ def strict_json(text: str) -> Any:
         raise AssertionError(f"{name} is no JSON")
 
     return json.loads(text, parse_constant=refuse)
+
+
+def certificate(out: Path) -> dict[str, Any]:
+    return dict(strict_json((out / "certificate.json").read_text()))
+
+
+def spent(book: Path) -> float:
+    return package.Ledger(path=book).spent.epsilon

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.cli.commands import blobs, pais
+from tests.unit.cli.commands import done, write_blobs
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.parquet"
-    rows = blobs()
-    pq.write_table(pa.table({"height": rows[:, 0], "width": rows[:, 1]}), path)
-    return path
+    return write_blobs(tmp_path / "rows.parquet")
 
 
 @pytest.fixture
 def surveyed(data: Path, tmp_path: Path) -> Path:
     path = tmp_path / "survey.json"
-    assert pais("survey", data, "--epsilon", 0.1, "--out", path).exit_code == 0
+    done("survey", data, "--epsilon", 0.1, "--out", path)
+    return path
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    path = tmp_path / "budget.json"
+    done("ledger", path, "--epsilon", 2, "--delta", 1e-5)
     return path

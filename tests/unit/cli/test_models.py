@@ -14,7 +14,7 @@ import pytest
 
 import pais as package
 from pais.accounting.certificate import Certificate
-from tests.unit.cli.commands import left_in, pais, strict_json
+from tests.unit.cli.commands import done, left_in, pais, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"
 CALLS: dict[str, list[Any]] = {
@@ -33,7 +33,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+def released(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
     """The directory and the output of each command."""
     home = tmp_path_factory.mktemp("models")
     return {
@@ -43,8 +43,8 @@ def done(people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tu
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_model_is_printed_and_written(done: dict[str, tuple[Path, Any]], name: str) -> None:
-    out, result = done[name]
+def test_every_model_is_printed_and_written(released: dict[str, tuple[Path, Any]], name: str) -> None:
+    out, result = released[name]
     assert result.exit_code == 0, result.stderr
     for text in ("epsilon 3, delta 1e-06", "one customer_id added or removed", "verdict", TABLE[name].capitalize()):
         assert text in result.stdout
@@ -63,11 +63,10 @@ def test_every_model_is_printed_and_written(done: dict[str, tuple[Path, Any]], n
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_file_of_a_model_is_explained(done: dict[str, tuple[Path, Any]], name: str) -> None:
-    out, _ = done[name]
+def test_every_file_of_a_model_is_explained(released: dict[str, tuple[Path, Any]], name: str) -> None:
+    out, _ = released[name]
     for path in out.iterdir():
-        result = pais("explain", path)
-        assert result.exit_code == 0, result.stderr
+        result = done("explain", path)
         assert "may be published" in result.stdout or "epsilon 3" in result.stdout
     assert "This is the certificate of a release" in pais("explain", out).stdout
     words = {"regression": "linear regression of income", "classification": "logistic regression of premium"}
@@ -93,8 +92,7 @@ def test_a_command_releases_what_the_estimator_does(people: Path, tmp_path: Path
     }
     model = ESTIMATORS[name](columns=columns, epsilon=3.0, random_state=4, unit="customer_id").fit(people)
     arguments = [*CALLS[name], "--unit", "customer_id", "--epsilon", 3, "--seed", 4, "--engine", engine]
-    result = pais(name, people, *arguments, "--out", tmp_path / "out", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = done(name, people, *arguments, "--out", tmp_path / "out", "--json")
     assert "NOT PRIVATE" in result.stderr
     content = strict_json(result.stdout)
     assert content["certificate"]["values_sha256"] == json.loads(model.certificate_.to_json())["values_sha256"]
@@ -108,9 +106,9 @@ def test_a_command_releases_what_the_estimator_does(people: Path, tmp_path: Path
             assert np.allclose([line[key] for line in content["values"]], frame[key], rtol=1e-12)
 
 
-def test_files_and_text_say_what_categories_are_compared_with(done: dict[str, tuple[Path, Any]]) -> None:
+def test_files_and_text_say_what_categories_are_compared_with(released: dict[str, tuple[Path, Any]]) -> None:
     for name in ("regression", "classification"):
-        out, result = done[name]
+        out, result = released[name]
         text = " ".join(result.stdout.split())
         assert "The coefficient of a category is its difference from the average of the listed categories of" in text
         table = pa_csv.read_csv(
@@ -123,8 +121,7 @@ def test_files_and_text_say_what_categories_are_compared_with(done: dict[str, tu
 
 def test_several_classes_have_a_coefficient_each(people: Path, tmp_path: Path) -> None:
     arguments = ["--columns", "age=18:100,visits=0:50", "--target", "region", "--classes", "north|south|east"]
-    result = pais("classification", people, *arguments, "--epsilon", 5, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.stderr
+    result = done("classification", people, *arguments, "--epsilon", 5, "--out", tmp_path / "out")
     assert "region (east, north, south)" in result.stdout
     table = pa_csv.read_csv(tmp_path / "out" / "coefficients.csv")
     assert table.column_names[:2] == ["class", "feature"]
@@ -137,23 +134,21 @@ def test_options_reach_the_estimator(people: Path, tmp_path: Path) -> None:
     arguments = ["--target", "income", "--epsilon", 3, "--delta", 1e-7, "--sampling", "none", "--seed", 1]
     arguments += ["--alpha", 0, "--no-intercept", "--separator", ";", "--decimal", ",", "--missing", "midpoint"]
     columns = ["--columns", "age=ranges(18,40,60,100),income=0:250000"]
-    result = pais("regression", semicolons, *columns, *arguments, "--out", tmp_path / "out", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = done("regression", semicolons, *columns, *arguments, "--out", tmp_path / "out", "--json")
     content = strict_json(result.stdout)
     assert [line["feature"] for line in content["values"]] == ["age=18 to 40", "age=40 to 60", "age=60 to 100"]
     assert content["certificate"]["delta"] <= 1e-7
     assert content["fills_missing"] is True
-    result = pais(
+    result = done(
         "pca", people, "--columns", "age,visits,income", "--epsilon", 3, "--n-components", 1, "--out", tmp_path / "p"
     )
-    assert result.exit_code == 0, result.stderr
     assert len(pa_csv.read_csv(tmp_path / "p" / "components.csv")) == 1
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_model_is_charged_once_and_refused_beyond_the_budget(people: Path, tmp_path: Path, name: str) -> None:
     book = tmp_path / "ledger.json"
-    assert pais("ledger", book, "--epsilon", 4).exit_code == 0
+    done("ledger", book, "--epsilon", 4)
     arguments = [*CALLS[name], "--epsilon", 3, "--ledger", book, "--quiet"]
     result = pais(name, people, *arguments, "--out", tmp_path / "first")
     assert (result.exit_code, result.stdout) == (0, ""), result.stderr
@@ -187,14 +182,16 @@ def test_refused_before_the_table_is_opened(name: str, arguments: list[str], mes
     assert not (tmp_path / "out").exists()
 
 
-def test_an_earlier_release_is_kept_unless_it_may_be_replaced(done: dict[str, tuple[Path, Any]], people: Path) -> None:
-    out, _ = done["pca"]
+def test_an_earlier_release_is_kept_unless_it_may_be_replaced(
+    released: dict[str, tuple[Path, Any]], people: Path
+) -> None:
+    out, _ = released["pca"]
     before = (out / "certificate.json").read_text()
     arguments = [people, *CALLS["pca"], "--epsilon", 1, "--out", out]
     assert "--overwrite" in pais("pca", *arguments).stderr
     assert (out / "certificate.json").read_text() == before
     assert pais("label", people, "--model", out, "--to", out / "labels.parquet").exit_code == 2
-    assert pais("pca", *arguments, "--overwrite").exit_code == 0
+    done("pca", *arguments, "--overwrite")
     assert (out / "certificate.json").read_text() != before
 
 
@@ -205,8 +202,7 @@ def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path)
     frame.assign(y=x + 5.0 * frame["c"]).to_csv(tmp_path / "rows.csv", index=False)
     stated = "a=0:1,b=0:1,c=0:1,y=0:6"
     arguments = ["--target", "y", "--columns", stated, "--epsilon", 2, "--seed", 0, "--out", tmp_path / "out"]
-    result = pais("regression", tmp_path / "rows.csv", *arguments)
-    assert result.exit_code == 0, result.stderr
+    result = done("regression", tmp_path / "rows.csv", *arguments)
     lines = {line.split()[0]: line for line in result.stdout.split("\n") if line.startswith((" a ", " b ", " c "))}
     assert "hidden by noise" in lines["a"]
     assert "hidden by noise" in lines["b"]
