@@ -100,8 +100,13 @@ def with_results(results: Results) -> Fit:
     return replace(moment_fit(), value=results)
 
 
+def on_one_line(page: str) -> str:
+    """The page without its line breaks, to look for sentences."""
+    return " ".join(page.split())
+
+
 def page_of(results: Results, header: ReportHeader | None = None) -> str:
-    return report_html(with_results(results), header=header)
+    return on_one_line(report_html(with_results(results), header=header))
 
 
 SCHEMA = Schema.of({"age": (18, 100), LONG: (0, 10_000), "premium": bool, "region": ["north", "south"], "visits": 10.0})

@@ -22,7 +22,7 @@ from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
 from pais.show.page import ReportHeader, best_guess, report_html, templates, today, write_report
 from pais.show.text import price
-from tests.unit.show.pages import check, parsed
+from tests.unit.show.pages import check, on_one_line, parsed
 
 NAMES = ["age", "<b>&", '"quoted" onload=x', "height"]
 ROWS = np.random.default_rng(0).normal(size=(40_000, 4)) + 4.0 * np.repeat(np.eye(4), 10_000, axis=0)
@@ -41,7 +41,7 @@ def fit() -> KMeansFit:
 
 def page_with(fit: KMeansFit, **changes: object) -> str:
     """The page of a fit with other released values."""
-    return report_html(dataclasses.replace(fit, value=dataclasses.replace(fit.value, **changes)))
+    return on_one_line(report_html(dataclasses.replace(fit, value=dataclasses.replace(fit.value, **changes))))
 
 
 def variants() -> dict[str, dict]:
@@ -212,7 +212,7 @@ def test_the_column_of_the_noise_is_explained_only_if_it_is_there(fit: KMeansFit
 
 
 def test_only_curves_and_bars_that_say_something_are_drawn() -> None:
-    everything = " ".join(report_html(fitted(sampling="none")).split())
+    everything = on_one_line(report_html(fitted(sampling="none")))
     assert "All rows are kept, whatever their norm." in everything
     assert "this plan does not sample" in everything
     for name in ("kept-title", "sampling-bar-title", "budget-bar-title"):
@@ -324,7 +324,7 @@ def test_ledger_entries_are_named() -> None:
 
 def test_page_of_a_person_speaks_of_the_person(fit: KMeansFit) -> None:
     certificate = dataclasses.replace(fit.certificate, neighbours="one <customer> added or removed")
-    page = report_html(dataclasses.replace(fit, certificate=certificate))
+    page = on_one_line(report_html(dataclasses.replace(fit, certificate=certificate)))
     assert stated(page)["Protected"] == "each customer (&lt;customer&gt;), with all rows"
     assert "<strong>any one customer</strong>" in page
     assert "each customer with all rows that have the same &lt;customer&gt;" in page

@@ -18,7 +18,7 @@ import pais
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
 from pais.show.page import ReportHeader, report_html, write_report
-from tests.unit.show.pages import LONG, every_kind, page_of
+from tests.unit.show.pages import LONG, every_kind, with_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -49,7 +49,7 @@ KINDS = ("linear", "classes", "many components", "description", "histogram")
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     """A page for each shape of k-means centers, and for each other kind of result."""
-    made = {kind: page_of(every_kind()[kind], HEADER) for kind in KINDS}
+    made = {kind: report_html(with_results(every_kind()[kind]), header=HEADER) for kind in KINDS}
     for name, (k, d) in SHAPES.items():
         names = [LONG if j % 4 == 0 else f"column {j} of the table" for j in range(d)]
         made[name] = report_html(fitted(k, d), feature_names=names, header=HEADER)
