@@ -348,7 +348,7 @@ def _refusal(message: str) -> DataError:
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
 
 
-# Rows of an array are turned into columns in pieces of this many.
+# Rows of an array are turned into columns in pieces of this many, which stay in the cache.
 _PIECE_ROWS = 4096
 
 # Name of the target if neither `target` nor the data name it.

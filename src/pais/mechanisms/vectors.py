@@ -26,10 +26,11 @@ from pais.privacy.profiles import CustomProfile, CustomShiftProfile, NormFunctio
 #: Takes rows of shape (n, n_features) and returns vectors of shape (n, width).
 RowFunction = Callable[[FloatArray], FloatArray]
 
-#: A function is always called on this many rows. Rows that are missing at the end are rows of zeros.
+#: A function is always called on this many rows. Rows that are missing at the end are rows of zeros. Chosen by eye.
 BLOCK = 1024
 
 # Number of synthetic rows of which a whole block is made, to see whether the place of a row in its block matters.
+# Chosen by eye.
 _REPEATED = 16
 
 
@@ -132,7 +133,7 @@ def _synthetic_rows(n_features: int) -> FloatArray:
     return rows
 
 
-# Norms at which a bound is checked before rows are read, and places of those that are also tried alone.
+# Norms at which a bound is checked before rows are read, and places of those that are also tried alone. Chosen by eye.
 _KNOTS, _TRIED = 4097, [1, 2048]
 
 # Added to lengths, because squares below 1e-308 underflow.
