@@ -19,7 +19,6 @@ from pais.auditing.replay import log_chance, replay, sampled_delta
 from pais.mechanisms.blocks import VectorStatistic
 from pais.mechanisms.noise import GaussianNoise, LpNoise
 from pais.mechanisms.selection import permute_and_flip
-from tests.support.kept import kept_with
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(300, 2))
@@ -35,10 +34,6 @@ def frame(rows: Any) -> Any:
 
 def mean(table: Any, seed: Any) -> Any:
     return pais.mean(table, columns=COLUMNS, epsilon=1.0, random_state=seed)
-
-
-def kmeans(table: Any, seed: Any) -> Any:
-    return pais.DPKMeans(n_clusters=3, epsilon=1.0, columns=COLUMNS, random_state=seed).fit(table)
 
 
 def brute_force_chance(scores: list[int], choice: int, scale: float) -> float:
@@ -77,22 +72,6 @@ def test_delta_of_survey_and_sample_against_an_integral(shift: float, shift_of_s
     removed = mass @ np.maximum(mixed - math.exp(epsilon), 0.0) @ mass
     added = mass @ np.maximum(1.0 - math.exp(epsilon) * mixed, 0.0) @ mass
     assert sampled_delta(epsilon, shift, shift_of_sample, q) == pytest.approx(max(removed, added), rel=1e-3)
-
-
-def test_right_calls_stay_within_their_price_and_use_it() -> None:
-    report = replay(mean, frame(PRESENT), frame(ROWS))
-    assert not report.violates, str(report)
-    assert report.used > 0.99
-    fits = replay(kmeans, frame(PRESENT), frame(ROWS), probability=kept_with(frame(FAR)))
-    assert not fits.violates, str(fits)
-    assert fits.draws > 3
-    assert fits.moves[0].shift_of_sample > 0.1
-
-
-def test_nothing_moves_if_the_record_is_not_in_the_table() -> None:
-    report = replay(mean, frame(ROWS), frame(ROWS))
-    assert report.used == 0.0
-    assert not report.differences
 
 
 def test_a_call_that_fails_on_both_tables_tests_nothing() -> None:
