@@ -32,6 +32,8 @@ import pais
 FloatArray = NDArray[np.float64]
 
 BOUNDS = {"age": (18.0, 100.0), "log_income": (3.7, 5.7)}
+LOW: FloatArray = np.array([low for low, _ in BOUNDS.values()])
+HIGH: FloatArray = np.array([high for _, high in BOUNDS.values()])
 INCOMES = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000)
 N_CLUSTERS = 4
 EPSILON = 1.0
@@ -54,13 +56,11 @@ def table() -> pd.DataFrame:
 
 def scaled(values: FloatArray) -> FloatArray:
     """Values with the bounds of their columns mapped to [-1, 1], as in a fit."""
-    low, high = np.array(list(BOUNDS.values())).T
-    return np.clip((values - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+    return np.clip((values - LOW) / (HIGH - LOW) * 2.0 - 1.0, -1.0, 1.0)
 
 
 def in_own_units(values: FloatArray) -> FloatArray:
-    low, high = np.array(list(BOUNDS.values())).T
-    return low + (values + 1.0) / 2.0 * (high - low)
+    return LOW + (values + 1.0) / 2.0 * (HIGH - LOW)
 
 
 def cost(rows: FloatArray, masses: FloatArray, centers: FloatArray) -> float:
