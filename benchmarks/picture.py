@@ -32,6 +32,8 @@ import pais
 FloatArray = NDArray[np.float64]
 
 BOUNDS = {"age": (18.0, 100.0), "log_income": (3.7, 5.7)}
+LOW: FloatArray = np.array([low for low, _ in BOUNDS.values()])
+HIGH: FloatArray = np.array([high for _, high in BOUNDS.values()])
 INCOMES = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000)
 N_CLUSTERS = 4
 EPSILON = 1.0
@@ -43,8 +45,8 @@ RULE_RADIUS = 1.5
 # Two colours of Okabe and Ito that differ with every common kind of colour vision. The markers differ as well.
 PRIVATE, NOT_PRIVATE = "#0072B2", "#D55E00"
 
-# Width of the window in which a report is opened.
-WIDTH = 1100
+# Width and height of the window in which the report is opened: narrow, so that it can be read beside the other picture.
+WINDOW = (760, 705)
 
 
 def table() -> pd.DataFrame:
@@ -54,13 +56,11 @@ def table() -> pd.DataFrame:
 
 def scaled(values: FloatArray) -> FloatArray:
     """Values with the bounds of their columns mapped to [-1, 1], as in a fit."""
-    low, high = np.array(list(BOUNDS.values())).T
-    return np.clip((values - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+    return np.clip((values - LOW) / (HIGH - LOW) * 2.0 - 1.0, -1.0, 1.0)
 
 
 def in_own_units(values: FloatArray) -> FloatArray:
-    low, high = np.array(list(BOUNDS.values())).T
-    return low + (values + 1.0) / 2.0 * (high - low)
+    return LOW + (values + 1.0) / 2.0 * (HIGH - LOW)
 
 
 def cost(rows: FloatArray, masses: FloatArray, centers: FloatArray) -> float:
@@ -77,7 +77,8 @@ def draw_centers(axes: Axes, people: pd.DataFrame, private: FloatArray) -> None:
     plain = in_own_units(best.cluster_centers_)
     axes.hexbin(values[:, 0], values[:, 1], gridsize=44, bins="log", cmap="Greys", linewidths=0.1, vmax=2000)
     axes.scatter(
-        *plain.T,
+        plain[:, 0],
+        plain[:, 1],
         marker="o",
         s=240,
         facecolors="none",
@@ -87,7 +88,8 @@ def draw_centers(axes: Axes, people: pd.DataFrame, private: FloatArray) -> None:
         label="scikit-learn, not private",
     )
     axes.scatter(
-        *private.T,
+        private[:, 0],
+        private[:, 1],
         marker="X",
         s=80,
         color=PRIVATE,
@@ -99,8 +101,7 @@ def draw_centers(axes: Axes, people: pd.DataFrame, private: FloatArray) -> None:
     axes.set_xlabel("age")
     axes.set_yticks(np.log10(INCOMES), [f"{income:,}" for income in INCOMES])
     axes.set_ylabel("income")
-    people_shown = people.customer_id.nunique()
-    axes.set_title(f"{N_CLUSTERS} centers of {people_shown:,} people: {excess:.2f} % extra cost", loc="left")
+    axes.set_title(f"{N_CLUSTERS} centers: {excess:.2f} % extra cost", loc="left")
     axes.legend(loc="lower right", framealpha=1.0)
 
 
@@ -108,13 +109,13 @@ def draw_fit(place: Path) -> None:
     """One release: its centers over the rows, and the top of its report."""
     people = table()
     model = pais.DPKMeans(n_clusters=N_CLUSTERS, epsilon=EPSILON, columns=dict(BOUNDS), unit="customer_id").fit(people)
-    figure = Figure(figsize=(6.6, 5.4), dpi=130, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(5.4, 5.0), dpi=150, layout="constrained", facecolor="white")
     draw_centers(figure.subplots(), people, model.centers_frame()[list(BOUNDS)].to_numpy())
     save(figure, place / "private-centers.png")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         model.write_report(page, title="Customer segments", data_name="example people", date="2026-01-31")
-        draw_report(page, place / "private-report.png", 900)
+        draw_report(page, place / "private-report.png", *WINDOW)
 
 
 def draw_rules() -> Figure:
@@ -145,7 +146,7 @@ def save(figure: Figure, path: Path) -> None:
     Image.open(buffer).convert("RGB").quantize(160, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def draw_report(page: Path, place: Path, height: int) -> None:
+def draw_report(page: Path, place: Path, width: int, height: int) -> None:
     """Take a picture of the top of a report, with a profile of the browser that is thrown away."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
@@ -155,7 +156,7 @@ def draw_report(page: Path, place: Path, height: int) -> None:
         subprocess.run(
             [
                 *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--user-data-dir={profile}", f"--screenshot={picture}", f"--window-size={WIDTH},{height}"),
+                *(f"--user-data-dir={profile}", f"--screenshot={picture}", f"--window-size={width},{height}"),
                 page.as_uri(),
             ],
             check=True,
