@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -157,8 +156,8 @@ def audit(
         Number of columns of a proposed pair.
     statistic : callable or mapping, optional
         For runs. Maps an output to a number or a symbol; a mapping holds several statistics by name. For a function
-        with ``runs``, the statistic receives all outputs at once. With None, the audit uses the most informative
-        statistics of the mechanism, or each number of an unknown output.
+        with ``runs``, the statistic receives all outputs at once. With None, the audit compares noisy counts and sums
+        with their places on both tables, and uses each number of any other output.
     epsilon, delta : float, optional
         The claimed guarantee. None means the certified values.
     runs : int, optional
@@ -231,8 +230,7 @@ def audit(
     between: Any = {"rule": "a number in (0, 1)", "low": 0, "high": 1, "open_low": True, "open_high": True}
     sure = validate.number("confidence", _CONFIDENCE if confidence is None else confidence, **between)
     limit = None if seconds is None else validate.positive("seconds", seconds)
-    repeated, proposed = _repeated(target, rule, ball, width, statistic, claimed, stated)
-    pairs: list[Any] = proposed() if pair is None else [pair]
+    repeated, pairs = _repeated(target, rule, ball, width, claimed, stated, pair, statistic)
     validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
     return audit_runs(
         repeated, pairs, runs=n_runs, confidence=sure, seconds=limit, randomness=Randomness.of(random_state)
@@ -336,11 +334,12 @@ def _repeated(
     rule: Rule | None,
     ball: Ball | None,
     width: int | None,
-    statistic: Statistics | None,
     epsilon: float | None,
     delta: float | None,
-) -> tuple[Target, Callable[[], list[NeighbourPair]]]:
-    """What runs repeat, and a function that proposes pairs for it."""
+    pair: Any,
+    statistic: Statistics | None,
+) -> tuple[Target, list[NeighbourPair]]:
+    """What runs repeat, and on which pairs of tables."""
     statistics = None if statistic is None else statistics_by_name(statistic)
     name = getattr(target, "name", "")
     if isinstance(target, Plan):
@@ -351,13 +350,11 @@ def _repeated(
         target, rule, ball = target.mechanism, target.rule, target.ball
     delta = delta or 0.0
     if not isinstance(target, Mechanism):
-
-        def none() -> list[NeighbourPair]:
+        if pair is None:
             raise ArgumentError(
                 "pair is missing, and a function has no ball to propose one from. Pass a NeighbourPair."
             )
-
-        return function_target(target, certified=epsilon, delta=delta, statistic=statistics), none
+        return function_target(target, certified=epsilon, delta=delta, statistic=statistics), [pair]
     assert rule is not None
     assert ball is not None
     repeated = mechanism_target(
@@ -369,11 +366,9 @@ def _repeated(
         delta=delta,
         statistic=statistics,
     )
+    if pair is not None:
+        return repeated, [pair]
     # Counts and sums of the record alone tell most. Other mechanisms may need rows beside the record.
     company = 0 if statistics is None and totals_of(target) is not None else _COMPANY
-    n_features, profile = _n_features(target, ball, width), target.profile
-
-    def proposed() -> list[NeighbourPair]:
-        return worst_pairs(ball, rule, profile, delta=delta, n_features=n_features, company=company)
-
-    return repeated, proposed
+    n_features = _n_features(target, ball, width)
+    return repeated, worst_pairs(ball, rule, target.profile, delta=delta, n_features=n_features, company=company)

@@ -36,6 +36,7 @@ from pais.privacy.amplification import epsilon_at_delta, largest_shift
 Call = Callable[[Any, Any], Any]
 
 #: Multiples of their noise by which the values that leave are moved: as drawn, unlikely, and extreme, on both sides.
+#: Chosen by eye.
 PUSHES = (0.0, 3.0, -3.0, 1e4, -1e4)
 
 # Seeds that are tried until a sample holds the record: enough for a record that is kept with probability 0.05.

@@ -77,7 +77,9 @@ def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None
     """A function with the fields of a dataclass as its parameters, which typer reads. It runs a command with them."""
     hints = get_type_hints(options)
     # Options that a class defines come before those that it inherits.
-    places = {name: place for place, base in reversed([*enumerate(options.__mro__)]) for name in _own(base)}
+    places = {
+        name: place for place, base in reversed([*enumerate(options.__mro__)]) for name in inspect.get_annotations(base)
+    }
     parameters = [
         inspect.Parameter(
             each.name,
@@ -94,10 +96,6 @@ def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
-
-
-def _own(kind: type[Any]) -> list[str]:
-    return list(vars(kind).get("__annotations__", ()))
 
 
 class SamplingName(str, Enum):

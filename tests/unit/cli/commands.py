@@ -20,6 +20,19 @@ RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "
 STATED = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 4000)
 
 
+#: Facts about the columns of people, as an option and in Python.
+FACTS = "age=18:100,region=[north|south],premium=bool,joined=2015-01-01:2025-12-31,visits=0:20"
+SCHEMA = package.Schema.of(
+    {
+        "age": (18, 100),
+        "region": ["north", "south"],
+        "premium": bool,
+        "joined": ("2015-01-01", "2025-12-31"),
+        "visits": (0, 20),
+    }
+)
+
+
 def pais(*arguments: object) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 

@@ -19,7 +19,9 @@ from pais.data.tables import Table
 from pais.show.page import today
 from tests.conformance.schema_rows import people
 from tests.unit.cli.commands import (
+    FACTS,
     RELEASE,
+    SCHEMA,
     STATED,
     blobs,
     certificate,
@@ -174,18 +176,6 @@ def test_auto_chooses_the_number_of_clusters_and_a_plan_leaves_it_open(tmp_path:
     assert other.exit_code == 2
     assert "auto" in other.stderr
     assert "integer" in other.stderr
-
-
-FACTS = "age=18:100,region=[north|south],premium=bool,joined=2015-01-01:2025-12-31,visits=0:20"
-SCHEMA = Schema.of(
-    {
-        "age": (18, 100),
-        "region": ["north", "south"],
-        "premium": bool,
-        "joined": ("2015-01-01", "2025-12-31"),
-        "visits": (0, 20),
-    }
-)
 
 
 @pytest.fixture
