@@ -24,7 +24,7 @@ from pais.data.checks import listed
 from pais.data.kinds import Dates, Intervals
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
-from pais.mechanisms.blocks import Block, Ends, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
 from pais.mechanisms.noise import GeometricNoise, NoiseLaw
 from pais.planning.tails import Cut, Spread
 from pais.statistics.recipes import Lost, Recipe
@@ -112,10 +112,10 @@ class Uncertainty:
         lost = []
         for field in self.fields.columns:
             # The totals of these blocks add up to the number of cells.
-            own = [
-                place for block, place in pairs if isinstance(block, (Split, Levels)) and block.column == field.start
-            ]
-            place = [*own, *rows][0]
+            of_column = [(block, place) for block, place in pairs if getattr(block, "column", None) == field.start]
+            own = [place for block, place in of_column if isinstance(block, (Split, Levels))]
+            bins = [place for block, place in of_column if isinstance(block, Bins)]
+            place = [*own, *rows, *bins][0]
             deviation = np.sqrt(variances[:, place].sum(axis=1))
             lost.append(self.totals[:, place].sum(axis=1) < _LOST * deviation)
         return np.stack(lost, axis=1)
