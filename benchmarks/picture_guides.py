@@ -141,9 +141,9 @@ def main() -> None:
         elbow = figure_of(6.0, 3.4)
         model.plot_elbow(elbow.subplots())
         save(elbow, place / "segments-elbow.png")
-        draw_report(Path(folder) / "report.html", place / "segments-report.png", HEIGHT)
+        draw_report(Path(folder) / "report.html", place / "segments-report.png", WIDTH, HEIGHT)
         for name, height in write_reports(Path(folder)).items():
-            draw_report(Path(folder) / f"{name}.html", place / f"{name}-report.png", height)
+            draw_report(Path(folder) / f"{name}.html", place / f"{name}-report.png", WIDTH, height)
 
 
 if __name__ == "__main__":
