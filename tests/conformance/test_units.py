@@ -99,8 +99,7 @@ def opened(data: object, **options: Any) -> Engine:
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 60 * request.param)
-    for module in (streams,):
-        monkeypatch.setattr(module, "BATCH_ROWS", request.param)
+    monkeypatch.setattr(streams, "BATCH_ROWS", request.param)
 
 
 def ordered(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
