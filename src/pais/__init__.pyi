@@ -70,9 +70,8 @@ from .mechanisms.sums import (
     WeightedSum as WeightedSum,
 )
 from .mechanisms.vectors import AdaptiveRounds as AdaptiveRounds, VectorSum as VectorSum
-from .pca.components import PrincipalComponents as PrincipalComponents
+from .pca.components import PCASettings as PCASettings, PrincipalComponents as PrincipalComponents
 from .pca.estimator import DPPCA as DPPCA
-from .pca.planning import PCASettings as PCASettings
 from .pipeline import WeightedSample as WeightedSample, fit as fit, release as release, run as run, sample as sample
 from .planning.explain import record_losses as record_losses
 from .planning.facts import Facts as Facts, Survey as Survey
@@ -85,7 +84,6 @@ from .privacy.amplification import (
 )
 from .privacy.calibration import Calibration as Calibration, calibrate as calibrate
 from .privacy.certify import WorstCase as WorstCase, worst_case as worst_case, worst_case_if_kept as worst_case_if_kept
-from .privacy.norms import NormDistribution as NormDistribution
 from .privacy.profiles import (
     Assumptions as Assumptions,
     CustomProfile as CustomProfile,
@@ -103,6 +101,7 @@ from .privacy.rules import (
     ConstrainedRule as ConstrainedRule,
     CoresetRule as CoresetRule,
     FunctionRule as FunctionRule,
+    NormDistribution as NormDistribution,
     Rule as Rule,
     UniformRule as UniformRule,
     not_private_variance_optimal as not_private_variance_optimal,

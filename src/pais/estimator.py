@@ -28,7 +28,7 @@ from pais._base.threads import in_threads
 from pais._base.validate import as_array, attempt
 from pais.accounting.ledger import accounts, travelling
 from pais.data.ball import table_of
-from pais.data.checks import is_numeric
+from pais.data.cells import is_numeric
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, require_finite as require_finite_rows
@@ -40,7 +40,7 @@ from pais.data.tables import as_table, from_array, is_frame, read, require_table
 from pais.data.units import id_concern, is_person, people_concern, unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 from pais.planning.settings import Settings
 from pais.privacy.guarantee import warn
 from pais.show.page import ReportHeader, today, write_report

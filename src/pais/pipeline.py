@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from pais._base import threads, validate
+from pais._base.lattice import current_tape, on_sample
 from pais._base.randomness import BitSource, RandomState, bit_source
-from pais._base.tape import current_tape, on_sample
 from pais.accounting.certificate import Release
 from pais.accounting.ledger import Accounts, Ledger, Prepaid, accounts
 from pais.accounting.part import Part, sum_up
@@ -22,9 +22,8 @@ from pais.data.sources import opened, source
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, SpentError
 from pais.mechanisms.base import Mechanism
-from pais.planning.facts import Facts
+from pais.planning.facts import Facts, Findings, Stages
 from pais.planning.plan import AT_COST, Plan
-from pais.planning.survey import Findings, Stages
 from pais.privacy.guarantee import epsilon_concern, ledger_concern, warn
 from pais.privacy.rules import Rule
 

@@ -29,7 +29,7 @@ from pais.planning.column_survey import (
     column_ranges,
     octave_totals,
 )
-from pais.planning.survey import Stages, SurveyNoise
+from pais.planning.facts import Stages, SurveyNoise
 
 Floats = NDArray[np.float64]
 GAUSSIAN, PURE = SurveyNoise(shift=0.05), SurveyNoise(epsilon=0.3)

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import pais
-from pais.privacy.amplification import largest_shift
-from pais.privacy.joint import delta_after, joint_delta
+from pais.privacy.amplification import delta_after, joint_delta, largest_shift
 
 DELTA = 1e-6
 

@@ -15,9 +15,8 @@ import pais
 from pais import GaussianNoise, KMeansSettings, Plan, Survey
 from pais._base.lattice import IntArray
 from pais.accounting.ledger import accounts
-from pais.planning.survey import SurveyNoise
-from pais.privacy.amplification import largest_shift
-from pais.privacy.joint import delta_after, joint_delta, kept_limit_of_rounds
+from pais.planning.facts import SurveyNoise
+from pais.privacy.amplification import delta_after, joint_delta, kept_limit_of_rounds, largest_shift
 from tests.support.sampler_cases import cloud
 
 DELTA = 1e-6

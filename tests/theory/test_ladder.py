@@ -12,8 +12,18 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import Ball
-from pais._base.lattice import IntArray, Lattice
-from pais._base.octaves import BINS_PER_OCTAVE, HALVES, N_OCTAVES, OCTAVES, WIDEST, Rung, bin_of, edges
+from pais._base.lattice import (
+    BINS_PER_OCTAVE,
+    HALVES,
+    N_OCTAVES,
+    OCTAVES,
+    WIDEST,
+    IntArray,
+    Lattice,
+    Rung,
+    bin_of,
+    edges,
+)
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.units import Unit
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pais import GaussianNoise, KMeansSettings, LpNoise, laplace_noise
-from pais.planning.norm_counts import NoisyCounts, NormCounts, combined, falling_counts, sum_bound
+from pais.planning.facts import NoisyCounts, NormCounts, combined, falling_counts, sum_bound
 
 Floats = NDArray[np.float64]
 N_OCTAVES, BINS = 200, 12
@@ -102,7 +102,7 @@ def test_a_heavy_tail_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
         return float(np.median(tails) / clipped)
 
     continued = predicted()
-    monkeypatch.setattr("pais.planning.norm_counts._MANY_ROWS", math.inf)
+    monkeypatch.setattr("pais.planning.facts._MANY_ROWS", math.inf)
     assert 2.0 * predicted() < continued < 2.0
 
 

@@ -19,9 +19,8 @@ from scipy import stats
 import pais
 from pais._base.lattice import rounded_noise
 from pais.data.engines.base import WeightedRows
-from pais.mechanisms import selection
-from pais.mechanisms.selection import _Exponential, permute_and_flip, selection_scale, uniform_below
-from pais.statistics import quantile as quantiles
+from pais.statistics import quantile as quantiles, quantile as selection
+from pais.statistics.quantile import _Exponential, permute_and_flip, selection_scale, uniform_below
 from tests.support.lattice_cases import seeded
 from tests.theory.test_exact_noise import ACCEPT, REJECT, Scripted
 

@@ -11,7 +11,7 @@ import pytest
 import pais
 from pais import Facts, KMeansSettings, MismatchError, NormDistribution, Plan, Survey
 from pais.kmeans.planning import best_radius, square_noise
-from pais.planning.choices import radius_at
+from pais.planning.plan import radius_at
 from pais.privacy.amplification import largest_shift
 
 

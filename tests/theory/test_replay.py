@@ -18,7 +18,7 @@ from pais._base.randomness import bit_source
 from pais.auditing.replay import log_chance, replay, sampled_delta
 from pais.mechanisms.blocks import VectorStatistic
 from pais.mechanisms.noise import GaussianNoise, LpNoise
-from pais.mechanisms.selection import permute_and_flip
+from pais.statistics.quantile import permute_and_flip
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(300, 2))

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import pais
+from pais._base.lattice import TAPE
 from pais._base.randomness import bit_source
-from pais._base.tape import TAPE
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, replay
 from pais.data.engines.base import WeightedRows
 from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
 from pais.mechanisms.blocks import Split
 from pais.planning.column_survey import column_ranges, octave_totals
-from pais.planning.survey import SurveyNoise
+from pais.planning.facts import SurveyNoise
 from pais.privacy.profiles import ShiftProfile
 from tests.support.kept import kept_with
 

@@ -11,13 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import Ball, LpNoise
-from pais._base.lattice import IntArray, Lattice
-from pais._base.octaves import N_BINS, N_OCTAVES, OCTAVES, WIDEST, Rung
+from pais._base.lattice import N_BINS, N_OCTAVES, OCTAVES, WIDEST, IntArray, Lattice, Rung
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
-from pais.planning.norm_counts import NormCounts
+from pais.planning.facts import NormCounts, SurveyNoise
 from pais.planning.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
-from pais.planning.survey import SurveyNoise
 from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,7 @@ from scipy.stats import norm
 
 import pais
 from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
-from pais._base.octaves import WIDEST
+from pais._base.lattice import WIDEST
 from pais._base.randomness import bit_source
 from pais.data.engines.local import UnitSampling
 from pais.data.units import Unit

@@ -14,8 +14,8 @@ from typing import Any
 
 from pais._base import validate
 from pais._base.cards import Card
+from pais._base.lattice import current_tape
 from pais._base.numerics import exact, lowered, raised
-from pais._base.tape import current_tape
 from pais.accounting.composition import RecordLosses, losses_of_rows, tight_epsilon
 from pais.accounting.part import Budget, Part, down, require_one_unit, require_prices, sum_up, total, up
 from pais.accounting.stores import SECURE, SEEDED, Entry, FileStore, LostStore, MemoryStore, Store, new_entry, parts_of

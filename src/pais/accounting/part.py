@@ -17,9 +17,8 @@ from pais._base.numerics import ULP, exact
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError, PaisError
 from pais.mechanisms.base import Extent, Mechanism, exact_epsilon
-from pais.privacy.amplification import kept_limit
+from pais.privacy.amplification import delta_after, kept_limit
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
-from pais.privacy.joint import delta_after
 from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule
 from pais.privacy.weights import SMALLEST_PROBABILITY

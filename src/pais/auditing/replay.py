@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pais._base.lattice import IntArray
+from pais._base.lattice import TAPE, IntArray
 from pais._base.numerics import FloatArray
-from pais._base.tape import TAPE
 from pais._version import __version__
 from pais.errors import ArgumentError
 from pais.privacy.amplification import epsilon_at_delta, largest_shift

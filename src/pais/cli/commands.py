@@ -17,16 +17,16 @@ import typer
 
 import pais
 from pais._base import files as formats, validate
+from pais.accounting.certificate import units_of
 from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
-from pais.accounting.words import units_of
 from pais.cli import files, options, show
 from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
 from pais.cli.options import EngineName
 from pais.cli.rows import center_of, columns_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
+from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
-from pais.data.checks import listed
 from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
@@ -39,9 +39,8 @@ from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.planning import KMeansSettings
 from pais.pipeline import fit, run as run_plan, sample as draw
 from pais.planning.facts import Facts, Survey
-from pais.planning.fit import Fit
 from pais.planning.norm_survey import survey as survey_rows
-from pais.planning.plan import Plan
+from pais.planning.plan import Fit, Plan
 from pais.show.page import ReportHeader, today
 from pais.show.results import Results
 from pais.statistics.table import Selection

@@ -19,7 +19,7 @@ from pais.data.tables import Table, read
 from pais.kmeans.labels import CenterModel
 from pais.kmeans.planning import KMeansSettings
 from pais.pipeline import fit as private_fit
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 from pais.show.page import ReportHeader, today
 
 N_CLUSTERS, EPSILON, DELTA = 25, 1.0, 1e-6

@@ -13,19 +13,19 @@ from pais._base import validate
 from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
-from pais.accounting.certificate import digest
-from pais.accounting.ledger import Ledger
-from pais.accounting.words import (
+from pais.accounting.certificate import (
     certificate_text,
     delta_lines,
+    digest,
     guarantee_lines,
     how_lines,
     joint_lines,
     price_of,
     units_of,
 )
+from pais.accounting.ledger import Ledger
 from pais.cli import files
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.dialect import is_csv
 from pais.errors import ArgumentError
 from pais.planning.explain import survey_text

@@ -25,7 +25,7 @@ from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.result import KMeansValue
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 from pais.show.page import ReportHeader, write_report
 from pais.show.results import Results
 

@@ -1,7 +1,5 @@
 """The options of each command, named as in the API. A command is a dataclass of them, and its docstring is its help."""
 
-# ruff: noqa: RUF009  # `option` and `argument` return fields of a dataclass
-
 from __future__ import annotations
 
 import inspect
@@ -17,6 +15,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pais.cli.guard import spelling
+
+# ruff: noqa: RUF009  # `option` and `argument` return fields of a dataclass
+
 
 #: Names of the options that the user passed to the running command, whatever their values.
 GIVEN: ContextVar[tuple[str, ...]] = ContextVar("given")

@@ -25,7 +25,7 @@ from pais.data.schema import Schema
 from pais.data.sources import names_of as header_of, source
 from pais.data.units import id_concern, is_person, people_concern
 from pais.errors import ArgumentError
-from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import NormDistribution
 
 
 def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, default: Schema | None = None) -> Engine:

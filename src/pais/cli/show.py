@@ -27,15 +27,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pais._base.numerics import lowered, raised
+from pais.accounting.certificate import person_of, units_of
 from pais.accounting.ledger import Ledger
-from pais.accounting.words import person_of, units_of
 from pais.cli.guard import spelled
-from pais.data.checks import listed, with_article
+from pais.data.cells import listed, with_article
 from pais.planning.facts import Survey
-from pais.planning.fit import Fit
-from pais.planning.plan import Plan
+from pais.planning.plan import Fit, Plan
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
-from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import NormDistribution
 from pais.show.results import Results
 from pais.statistics.result import Statistic
 

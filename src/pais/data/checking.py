@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, without_sizes
-from pais.data.cells import MISSING_WORDS, is_text, texts_of_objects, times_of_days, trimmed
-from pais.data.checks import similar_names
+from pais.data.cells import MISSING_WORDS, is_text, similar_names, texts_of_objects, times_of_days, trimmed
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile, Dialect, in_words, likely_forms
 from pais.data.engines.files import DataFile, files_of, names_in, open_file

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
-from pais.data.cells import is_text
-from pais.data.checks import is_numeric, listed, require_columns, require_numeric, similar_names, type_name
+from pais.data.cells import is_numeric, is_text, listed, require_columns, require_numeric, similar_names, type_name
 from pais.data.dialect import Dialect
 from pais.data.schema import Schema
 from pais.data.units import Unit, kind_of_ids, normalised

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import are_texts, numbers_of_objects, whole_numbers_of_objects
-from pais.data.checks import is_numeric, require_columns
+from pais.data.cells import are_texts, is_numeric, numbers_of_objects, require_columns, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect
 from pais.data.engines.files import ArrowEngine, files_of

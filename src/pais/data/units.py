@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.lattice import IntArray
 from pais._base.randomness import StreamBits, Words64, mixed64
-from pais.data.cells import MISSING_WORDS, is_text, real, value_type, whole_numbers_of_text
-from pais.data.checks import listed, with_article
+from pais.data.cells import MISSING_WORDS, is_text, listed, real, value_type, whole_numbers_of_text, with_article
 from pais.errors import ArgumentError, DataError
 
 # The mass of a row has this many binary places, and more if a unit may own many rows of full mass. With the largest

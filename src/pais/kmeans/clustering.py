@@ -22,13 +22,23 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.lloyd import BoolArray, Generator, into_ball, lloyd, merge, nearest, settle
-from pais.kmeans.result import CellModel, Elbow, KMeansValue, ReleasedCells
+from pais.kmeans.result import (
+    BoolArray,
+    CellModel,
+    Elbow,
+    Generator,
+    KMeansValue,
+    ReleasedCells,
+    into_ball,
+    lloyd,
+    merge,
+    nearest,
+    settle,
+)
 from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, ResidualSummary
 
 if TYPE_CHECKING:
     from pais.kmeans.mechanism import KMeans
-
 
 # Factor on the spread of the points that give the starting cells, because the best cells are more spread out than the
 # data, and the number of these points: for each cell, and at most (27ad033, for speed).

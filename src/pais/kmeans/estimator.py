@@ -20,7 +20,7 @@ from pais.kmeans.labels import CenterModel, cost, nearest, square_distances
 from pais.kmeans.pictures import Plotted, elbow_of
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.view import centers_frame, elbow_frame, segment_lines
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 
 
 class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases

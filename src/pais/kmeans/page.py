@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.accounting.words import person_of
+from pais.accounting.certificate import person_of
 from pais.data.kinds import Categories
+from pais.kmeans.mechanism import rows_of_page
 from pais.kmeans.pictures import CentersMap, elbow_chart, project_centers
 from pais.kmeans.result import KMeansFit
 from pais.kmeans.view import WITHIN_NOISE, WORTH, View, segment_lines, sentences
-from pais.kmeans.words import rows_of_page
-from pais.planning.fit import CLEAR
-from pais.show.charts import Chart
+from pais.planning.plan import CLEAR
+from pais.show.charts import Axis, BarRow, BarTable, Cell, Chart, Head, Table
 from pais.show.results import Results, TextTable
-from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import PLUS_MINUS, around, as_sentence, percent
 
 # The last step of colour stands for this many standard deviations. Chosen by eye.

@@ -22,15 +22,13 @@ from pais.kmeans.mechanism import MOST_NOISE, KMeans, noise_excess, plain_noise_
 from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
-from pais.planning.choices import TOLERANCE, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.plan import Plan
+from pais.planning.plan import TOLERANCE, Plan, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.settings import MechanismName, SampleSettings
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import LinearProfile
-from pais.privacy.rules import Rule
+from pais.privacy.rules import NormDistribution, Rule
 from pais.privacy.weights import WEIGHT_CAP, crossing_curve
 
 Algorithm = Literal["refined", "paper"]

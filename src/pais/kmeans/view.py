@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.accounting.words import units_of
+from pais.accounting.certificate import units_of
 from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.errors import ArgumentError
 from pais.kmeans.result import Elbow, KMeansFit, threshold
-from pais.planning.fit import CLEAR
+from pais.planning.plan import CLEAR
 from pais.show.text import MOST_DECIMALS, date_text, error_text, fixed_text, whole
 
 NUMBER, SHARE, DATE = "number", "share", "date"

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.kinds import Categories, Column
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.linear.planning import LinearSettings, bounded_norms, square_mean_weight
 from pais.mechanisms.moments import MomentValue
-from pais.planning.fit import CLEAR, Fit
-from pais.planning.plan import Plan
+from pais.planning.plan import CLEAR, Fit, Plan
 
 # The variance of the noise depends on the size of the coefficients, which depends on it: this many rounds settle it, by
 # eye.

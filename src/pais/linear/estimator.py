@@ -20,7 +20,7 @@ from pais.estimator import Labelled, SupervisedEstimator, cells_of, targets_of, 
 from pais.linear.coefficients import LinearFit
 from pais.linear.page import RegressionResults, Step, penalty_in_words
 from pais.linear.planning import LinearSettings, regression_schema
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 
 
 class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]  # untyped base

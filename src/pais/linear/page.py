@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
-from pais.data.checks import all_of, listed
+from pais.data.cells import all_of, listed
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Scale
 from pais.data.schema import Schema
 from pais.linear.coefficients import references, with_intervals
-from pais.planning.fit import CLEAR
+from pais.planning.plan import CLEAR
+from pais.show.charts import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.results import Results, TextTable
-from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import around, as_sentence, error_text, percent, value_text
 
 #: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.

@@ -16,12 +16,11 @@ from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
-from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
+from pais.planning.plan import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
-from pais.privacy.norms import NormDistribution
-from pais.privacy.rules import Rule
+from pais.privacy.rules import NormDistribution, Rule
 
 # The radius has the least predicted squared error of a coefficient. The variance of the residuals over the mean square
 # of a feature, for each feature: the target is scaled to about a tenth of the square of all features, and half of it is

@@ -29,9 +29,8 @@ from pais.estimator import (
     weights_of,
 )
 from pais.linear.page import RegressionResults, Step
-from pais.logistic.planning import LogisticSettings, classification_schema
-from pais.logistic.result import LogisticFit
-from pais.planning.fit import Fit
+from pais.logistic.planning import LogisticFit, LogisticSettings, classification_schema
+from pais.planning.plan import Fit
 from pais.privacy.guarantee import warn
 
 

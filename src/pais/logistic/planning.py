@@ -1,4 +1,4 @@
-"""Settings of a private logistic regression: radius, shares of the releases and number of rounds."""
+"""Settings and plan of a private logistic regression, and its result in the units of the columns, with errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pais.data.engines.base import Engine
 from pais.data.kinds import Auto, Boolean, Categories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.logistic.mechanism import LogisticRounds, largest_slope
+from pais.linear.coefficients import Coefficients, RegressionFit, mean_weight, references
+from pais.logistic.mechanism import LogisticRounds, LogisticValue, largest_slope
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise
-from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
+from pais.planning.plan import CLEAR, Fit, RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.settings import SampleSettings
 from pais.privacy.amplification import largest_shift
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile
-from pais.privacy.rules import Rule
+from pais.privacy.rules import NormDistribution, Rule
 
 S = TypeVar("S", bound="LogisticSettings")
 
@@ -148,3 +148,71 @@ def classification_schema(schema: Schema) -> Schema:
         )
     standardized = [replace(each, standardized=True) if isinstance(each, Auto) else each for each in features]
     return Schema((*standardized, Categories(name=target.name, values=values)))
+
+
+# Share of the rows with a listed class below which a fit is not trusted. Chosen by eye (commit 5001687).
+_FEW_LISTED = 0.05
+
+# A coefficient is hidden by noise if more than this share of its squared error is assumed and not seen: half, as in
+# `pais.linear.coefficients`.
+_HIDDEN = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LogisticFit(RegressionFit):
+    """A fit of a logistic regression, with the coefficients of its logits in the units of the columns."""
+
+    @classmethod
+    def of_fit(cls, fit: Fit) -> LogisticFit:
+        """Convert the released coefficients of scaled vectors."""
+        return fit.extended(cls, coefficients=_in_units(fit))
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if few rows have a listed class, or noise hides all relations to the classes; else None."""
+        assert isinstance(self.plan.mechanism, LogisticRounds)
+        # Clipping leaves rows at most this share of their length.
+        least = _FEW_LISTED * min(1.0, self.plan.ball.radius / self.plan.mechanism.label_length)
+        if self.value.listed < least and self.value.listed_error < least:
+            return (
+                "hardly any rows have one of the classes, so the coefficients say little. Check classes, their "
+                "spelling and their type."
+            )
+        if np.any(self.value.coefficients):
+            return super().concern
+        return (
+            "noise hides the relation between features and classes, so all coefficients are 0. Raise epsilon, pass "
+            "more rows, or state bounds of the columns."
+        )
+
+    def in_words(self) -> str:
+        d, k = self.value.coefficients.shape
+        return f"{d} coefficient{'s' * (d != 1)} for each of {k} logit{'s' * (k != 1)} of {self.coefficients.target!r}"
+
+
+def _in_units(fit: Fit) -> Coefficients:
+    value: LogisticValue = fit.value
+    schema = fit.schema
+    assert schema is not None
+    d, features = len(value.coefficients), Schema(schema.columns[:-1])
+    scales, origins = schema.unit_scale[:d, None], schema.centers[:d, None]
+    variances = value.noise_variances + mean_weight(fit.plan) * value.row_variances
+    variances = variances + value.hidden_variances + np.square(value.biases)
+    values, errors = value.coefficients / scales, np.sqrt(variances[:-1]) / scales
+    center = np.zeros(d) if fit.plan.ball.center is None else np.asarray(fit.plan.ball.center)[:d]
+    move = center[:, None] + origins / scales
+    for places in features.category_places:
+        # Coefficients that add up to zero give nothing to a move by the same amount in all of them.
+        move[list(places)] -= move[list(places)].mean()
+    # The error of the intercept is that at the center of the ball, moved to the origin as if it were independent.
+    moved = (np.square(move) * variances[:-1]).sum(axis=0)
+    return Coefficients(
+        target=schema.columns[-1].name,
+        labels=features.labels,
+        compared_with=references(features),
+        values=values.T,
+        standard_errors=errors.T,
+        hidden=((value.hidden_variances[:-1] > _HIDDEN * variances[:-1]) & (np.abs(values) <= CLEAR * errors)).T,
+        intercepts=value.intercepts - (values * origins).sum(axis=0),
+        intercept_errors=np.sqrt(variances[-1] + moved),
+    )

@@ -12,9 +12,8 @@ from typing import Any, cast
 from pais._base import files
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile
-from pais.privacy.rules import Rule, UniformRule
+from pais.privacy.rules import NormDistribution, Rule, UniformRule
 
 
 @dataclass(frozen=True, kw_only=True)

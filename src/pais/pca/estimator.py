@@ -13,10 +13,9 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.errors import ArgumentError
 from pais.estimator import PrivateEstimator
-from pais.pca.components import PCAFit, components_frame
+from pais.pca.components import PCAFit, PCASettings, components_frame
 from pais.pca.page import ComponentResults
-from pais.pca.planning import PCASettings
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases

@@ -11,10 +11,9 @@ import numpy as np
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
-from pais.planning.fit import CLEAR
-from pais.show.charts import Bar, Chart
+from pais.planning.plan import CLEAR
+from pais.show.charts import Bar, Cell, Chart, Head, Table
 from pais.show.results import Results, TextTable
-from pais.show.tables import Cell, Head, Table
 from pais.show.text import around, direction_in_words, percent, value_text
 
 # A scree plot shows at most this many components, and this many are described in words. Chosen by eye.

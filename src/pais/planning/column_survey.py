@@ -18,16 +18,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray, Lattice, modulo
+from pais._base.lattice import N_BINS, OCTAVES, IntArray, Lattice, bin_of, edges, modulo, octave_of
 from pais._base.numerics import FloatArray
-from pais._base.octaves import N_BINS, OCTAVES, bin_of, edges, octave_of
 from pais._base.randomness import BitSource
 from pais.data.engines.base import Engine, Fold
 from pais.data.engines.blocks import Block
 from pais.data.kinds import Auto, Column
 from pais.mechanisms.noise import NoiseLaw
-from pais.planning.norm_counts import NoisyCounts, NormCounts
-from pais.planning.survey import Stage, SurveyNoise
+from pais.planning.facts import NoisyCounts, NormCounts, Stage, SurveyNoise
 from pais.planning.tails import Spread
 
 # The constants of this module were set by trial (2662a01, 77121a8, 10fec7f, d8906f5). No table records it;

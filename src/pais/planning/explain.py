@@ -11,9 +11,7 @@ import numpy as np
 from pais._base import validate
 from pais._base.cards import Card
 from pais._base.numerics import FloatArray, raised
-from pais.accounting.composition import record_loss
-from pais.accounting.part import sum_up
-from pais.accounting.words import (
+from pais.accounting.certificate import (
     SHIFT_IN_WORDS,
     guarantee_lines,
     norm_in_words,
@@ -21,7 +19,9 @@ from pais.accounting.words import (
     price_in_words,
     units_of,
 )
-from pais.data.checks import listed, with_article
+from pais.accounting.composition import record_loss
+from pais.accounting.part import sum_up
+from pais.data.cells import listed, with_article
 from pais.mechanisms.base import Mechanism
 from pais.privacy.amplification import epsilon_at_delta
 from pais.privacy.guarantee import PURE_NOISE, STATED
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pais.accounting.part import Part
     from pais.data.units import Unit
     from pais.planning.plan import Plan
-
 
 _INDENT = " " * 14
 

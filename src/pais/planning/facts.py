@@ -1,29 +1,183 @@
-"""Facts about the rows that a plan needs: stated by the user, or released by a survey."""
+"""What is public about the rows: stated facts, and those that a survey releases with noise.
+
+`NoisyCounts` are the noisy counts of a survey. `Facts` and `Survey` are what a plan starts from. `SurveyNoise` is the
+noise of a whole survey, and each `Stage` has a share of it. `Stages.run` is the only place where a survey runs: it is
+paid for before the first stage draws noise. Stages for norms and for columns are in `norm_survey` and `column_survey`.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
 from pais._base import files, validate
 from pais._base.cards import Card, Carded
-from pais._base.numerics import raised
+from pais._base.numerics import FloatArray, raised
+from pais._base.randomness import BitSource, RandomState, bit_source
 from pais._version import __version__
+from pais.accounting.certificate import ONE_ROW, person_of, units_of
+from pais.accounting.ledger import Accounts
 from pais.accounting.part import Part
 from pais.accounting.stores import SECURE, SEEDED, new_name
-from pais.accounting.words import ONE_ROW, person_of, units_of
 from pais.data.ball import Ball
-from pais.data.checks import listed
+from pais.data.cells import listed
+from pais.data.engines.base import Engine
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 from pais.planning.explain import survey_text
-from pais.planning.norm_counts import NoisyCounts
 from pais.privacy.guarantee import reuse_concern, warn
-from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import NormDistribution
+
+# The constants of this module were chosen by eye (commits e92db7f and 80c6e7b); kmeans-survey.md of benchmarks/results
+# shows what they reach.
+
+# Probability, by default, that noise alone lifts any empty octave above its threshold.
+_EMPTY_OCTAVE_RISK = 0.02
+
+# The outermost bin shown has more rows from it outwards than this many standard deviations of their noise.
+_SEEN_TAIL = 2.5
+
+# Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls.
+_CLEAR_TAIL = 6.0
+
+# Bins over which the fall of the tail is measured.
+_FALL_BINS = 4
+
+# The tail is continued if the number of rows is above this many standard deviations of the noise of a bin.
+_MANY_ROWS = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormCounts:
+    """Estimated numbers of rows in bins of norms, none negative, with the variance of their sum."""
+
+    counts: FloatArray
+    variance: float
+
+    @property
+    def n_rows(self) -> float:
+        return float(self.counts.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyCounts:
+    """Released numbers of rows in bins of norms: the same number of bins in every octave, and noise on every bin.
+
+    `risk` is the probability that noise alone lifts any empty octave above its threshold.
+    """
+
+    counts: FloatArray
+    bins_per_octave: int
+    noise: NoiseLaw
+    risk: float = _EMPTY_OCTAVE_RISK
+
+    @property
+    def deviation(self) -> float:
+        return self.noise.deviation(1)
+
+    def estimate(self) -> NormCounts | None:
+        """The numbers of rows from the counts that stand above the noise; None if none does.
+
+        Octaves above a threshold count, and those beside them, which contain the tails of their norms. The number of
+        rows from a bin outwards falls with the norm, so its noisy values are replaced by the nearest ones that fall.
+        """
+        by_octave = self.counts.reshape(-1, self.bins_per_octave).sum(axis=1)
+        log_chance = -np.log(self.risk * octave_weights(by_octave.size))
+        above = by_octave > sum_bound(self.noise, self.bins_per_octave, log_chance)
+        if not np.any(above):
+            return None
+        near = above | np.append(above[1:], False) | np.append(False, above[:-1])
+        bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
+        outwards, spread = self._outwards(bins)
+        seen = np.flatnonzero(outwards > _SEEN_TAIL * spread)
+        n_seen = int(seen[-1]) + 1 if seen.size else bins.size
+        counts = np.zeros_like(self.counts)
+        counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
+        n_rows = float(counts.sum())
+        if n_rows > _MANY_ROWS * self.deviation:
+            counts += self._continuation(bins, n_seen)
+            counts *= n_rows / counts.sum()
+        return NormCounts(counts=counts, variance=n_seen * self.deviation**2)
+
+    def _outwards(self, bins: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Noisy number of rows from each bin outwards, and its standard deviation."""
+        outwards = np.cumsum(self.counts[bins][::-1])[::-1]
+        return outwards, self.deviation * np.sqrt(np.arange(bins.size, 0, -1.0))
+
+    def _continuation(self, bins: NDArray[np.intp], n_seen: int) -> FloatArray:
+        """Rows beyond the bins that are seen: the tail falls on as a power of the norm, down to one row.
+
+        The fall is measured where the tail is clear, with one standard deviation taken off the outer value and added
+        to the inner one. A tail that ends within one bin is therefore not continued.
+        """
+        counts = np.zeros_like(self.counts)
+        outwards, spread = self._outwards(bins)
+        clear = np.flatnonzero(outwards > _CLEAR_TAIL * spread)
+        end = int(clear[-1]) + 1 if clear.size else 0
+        start = end - _FALL_BINS
+        if start < 0 or end >= bins.size or bins[end] - bins[start] != _FALL_BINS:
+            return counts
+        outer, inner = outwards[end] - spread[end], outwards[start] + spread[start]
+        if outer <= 0.0:
+            return counts
+        # At least by half in an octave.
+        fall = max(math.log2(inner / outer) / _FALL_BINS, 1.0 / self.bins_per_octave)
+        edges = np.arange(bins[n_seen - 1] + 1, self.counts.size + 1)
+        tail = outer * np.exp2(-fall * (edges - bins[end]))
+        tail[tail < 1.0] = 0.0
+        counts[edges[:-1]] = tail[:-1] - tail[1:]
+        return counts
+
+
+def falling_counts(noisy: FloatArray) -> FloatArray:
+    """Counts without negative values, with the same sum (at least 1), from noisy counts.
+
+    The sums from each bin outwards are replaced by the nearest ones that fall (isotonic regression).
+    """
+    outwards = np.cumsum(noisy[::-1])[::-1]
+    falling = np.maximum(isotonic_regression(outwards, increasing=False).x, 0.0)
+    counts = np.maximum(falling - np.append(falling[1:], 0.0), 0.0)
+    if not np.any(counts > 0.0):
+        counts[-1] = 1.0
+    return np.asarray(counts * (max(float(outwards[0]), 1.0) / counts.sum()))
+
+
+def octave_weights(n_octaves: int) -> FloatArray:
+    """Shares of the risk that an empty octave is taken for one with rows. They sum to 1.
+
+    Norms near 1 have larger shares than extreme ones, and therefore lower thresholds.
+    """
+    distance = np.abs(np.arange(n_octaves) - n_octaves // 2 - 3)
+    weights = (3.0 + distance) ** -1.5
+    return np.asarray(weights / weights.sum())
+
+
+def sum_bound(noise: NoiseLaw, n_terms: int, log_chance: FloatArray) -> FloatArray:
+    """Bounds that a sum of `n_terms` independent noise values exceeds with probability at most exp(-log_chance)."""
+    if isinstance(noise, GaussianNoise):
+        return np.asarray(noise.scale * np.sqrt(2.0 * n_terms * log_chance))
+    # Chernoff's bound for Laplace noise.
+    tilt = np.linspace(0.01, 0.99, 99)
+    bounds = (log_chance[:, None] - n_terms * np.log1p(-tilt * tilt)) / tilt
+    return np.asarray(noise.scale * bounds.min(axis=1))
+
+
+def combined(first: NormCounts, second: NormCounts) -> NormCounts:
+    """The counts of `second`, scaled to the number of rows that follows from both with the least variance."""
+    total = first.variance + second.variance
+    n_rows = max((first.n_rows * second.variance + second.n_rows * first.variance) / total, 1.0)
+    variance = first.variance * second.variance / total
+    return NormCounts(counts=second.counts * (n_rows / second.n_rows), variance=variance)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -275,3 +429,168 @@ class Facts:
     def from_own(cls, survey: Survey) -> Facts:
         """Facts that the survey of the same fit released. Its epsilon was fixed before the survey."""
         return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit, schema=survey.schema)
+
+
+# Room for the rounding errors of shares and their sum.
+_ROOM = 1.0 + 1e-12
+
+# Smallest price or shift: with a smaller one, the noise would not fit 64-bit integers.
+_SMALLEST = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyNoise:
+    """Noise of the stages of a survey; fixed before a row is read.
+
+    Each stage gets a share. The shares of all stages add up to at most 1.
+
+    Attributes
+    ----------
+    epsilon : float, optional
+        Price of a survey with pure noise; a stage costs its share of it.
+    shift : float
+        Gaussian shift of a record in all stages together. Shifts add in squares, so a stage of share f has the shift
+        sqrt(f) * shift.
+
+    Notes
+    -----
+    Guarantee. The stages of a survey together cost at most `epsilon`, or have at most the shift `shift`:
+    `tests/theory/test_survey.py`, `tests/theory/test_joint_fits.py`.
+    """
+
+    epsilon: float = math.inf
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        name, value = ("shift", self.shift) if self.shift > 0.0 else ("epsilon", self.epsilon)
+        highest = validate.LARGEST_EPSILON
+        rule = f"a number in [{_SMALLEST:g}, {highest:g}]"
+        object.__setattr__(self, name, validate.number(name, value, rule=rule, low=_SMALLEST, high=highest))
+        if self.shift > 0.0 and self.epsilon != math.inf:
+            raise ArgumentError("a survey has a shift or an epsilon, not both. Pass one of them.")
+
+    @property
+    def scale_share(self) -> float:
+        """Share of the first stage, the octaves of the norms. Shares were tuned for the costs of k-means (e0ae639)."""
+        return 0.15 if self.gaussian else 0.08
+
+    @property
+    def center_share(self) -> float:
+        """Share of the mean of the rows, if no center is stated. The norms about the center get the rest."""
+        return 0.45 if self.gaussian else 0.4
+
+    @property
+    def columns_share(self) -> float:
+        """Share of the bounds of "auto" columns, if there are any. The norms get the rest (95cbfdc)."""
+        return 0.8 if self.gaussian else 0.6
+
+    @property
+    def gaussian(self) -> bool:
+        return self.shift > 0.0
+
+    def part(self, share: float) -> SurveyNoise:
+        """Noise of the stages that have this share together; their own shares count within it."""
+        if self.gaussian:
+            return SurveyNoise(shift=math.sqrt(share) * self.shift)  # [note: columns-4]
+        return SurveyNoise(epsilon=share * self.epsilon)
+
+    def on_cells(self, share: float, n_columns: int) -> NoiseLaw:
+        """Noise on a vector in which a record changes, for each of its columns, entries by at most one in total."""
+        if self.gaussian:
+            scale = math.sqrt(n_columns) / (math.sqrt(share) * self.shift)
+            return GaussianNoise(scale=scale * _ROOM)  # [note: columns-2]
+        return laplace_noise(n_columns / (share * self.epsilon) * _ROOM)  # [note: columns-3]
+
+    def on_counts(self, share: float) -> NoiseLaw:
+        """Noise on counts of which a record changes one by one."""
+        if self.gaussian:
+            return GaussianNoise(scale=_ROOM / (math.sqrt(share) * self.shift))  # [note: survey-7]
+        return laplace_noise(_ROOM / (share * self.epsilon))  # [note: survey-1]
+
+    def on_sum(self, share: float, ball: Ball) -> NoiseLaw:
+        """Noise on a sum that a record changes by a vector within the ball."""
+        if self.gaussian:
+            if ball.order != 2.0:
+                raise ArgumentError(f"Gaussian noise needs a ball of order 2, not {ball.order:g}. Pass order=2.")
+            return GaussianNoise(scale=ball.radius / (math.sqrt(share) * self.shift) * _ROOM)  # [note: survey-8]
+        return LpNoise(scale=ball.radius / (share * self.epsilon) * _ROOM, p=ball.order)  # [note: survey-4]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stage(ABC):
+    """A stage of a survey: a pass over the rows, the noise on what it adds up, and what follows from the noisy totals.
+
+    `name` says what it finds, and `share` is its share of the noise of the survey.
+    """
+
+    name: str
+    share: float = 1.0
+
+    @abstractmethod
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> Any:
+        """Add up the rows in the first pass of the stage. No bits are drawn. Secret."""
+
+    @abstractmethod
+    def release(self, totals: Any, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, Any]:
+        """Add noise to these totals. Return the source for later stages, and what the stage finds, which is public."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Findings:
+    """What the stages of a survey found, by the names of the stages. Public, apart from the rows of the engine."""
+
+    engine: Engine
+    noise: SurveyNoise | None = None
+    part: Part | None = None
+    ledger_entries: tuple[str, ...] = ()
+    found: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> tuple[Part, ...]:
+        """The price or the shift of the survey."""
+        return () if self.part is None else (self.part,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stages:
+    """The stages of a survey, in their order, and its noise, which is fixed before a row is read.
+
+    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey.
+
+    Notes
+    -----
+    Guarantee. The first stage reads the rows, so an error about them costs nothing. Then the survey is charged, and no
+    bits are drawn before that: `tests/unit/accounting/test_ledger_charging.py`.
+    """
+
+    noise: SurveyNoise | None = None
+    stages: tuple[Stage, ...] = ()
+    passes: int = 1
+
+    @property
+    def gaussian(self) -> bool:
+        return self.noise is not None and self.noise.gaussian
+
+    def run(self, engine: Engine, charged: Accounts, random_state: RandomState | BitSource) -> Findings:
+        """Run all stages, and charge them to accounts that the caller has checked."""
+        if self.noise is None:
+            return Findings(engine=engine)
+        engine.require_passes(self.passes)
+        bits = bit_source(random_state, stream=2)
+        part = Part(
+            what="survey",
+            epsilon=0.0 if self.noise.gaussian else self.noise.epsilon,
+            shift=self.noise.shift,
+            secure_randomness=bits.private,
+            release=new_name(),
+            unit=engine.unit_column,
+        )
+        entries: list[str] | None = None
+        found = {}
+        for stage in self.stages:
+            noise = self.noise.part(stage.share)
+            totals = stage.read(engine, noise, bits)
+            if entries is None:
+                entries = charged.spend(part)  # [note: ledger-3]
+            engine, found[stage.name] = stage.release(totals, engine, noise, bits)
+        return Findings(engine=engine, noise=self.noise, part=part, ledger_entries=tuple(entries or ()), found=found)

@@ -14,9 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from pais._base import validate
-from pais._base.lattice import IntArray, Lattice
+from pais._base.lattice import (
+    BINS_PER_OCTAVE,
+    HALVES,
+    N_BINS,
+    N_OCTAVES,
+    OCTAVES,
+    WIDEST,
+    IntArray,
+    Lattice,
+    Rung,
+    bin_of,
+    edges,
+)
 from pais._base.numerics import FloatArray
-from pais._base.octaves import BINS_PER_OCTAVE, HALVES, N_BINS, N_OCTAVES, OCTAVES, WIDEST, Rung, bin_of, edges
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
@@ -27,14 +38,11 @@ from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
 from pais.mechanisms.noise import NoiseLaw
-from pais.planning.choices import radius_at
 from pais.planning.column_survey import ColumnBounds, ColumnRange
-from pais.planning.facts import Survey
-from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
-from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
+from pais.planning.facts import Findings, NoisyCounts, NormCounts, Stage, Stages, Survey, SurveyNoise, combined
+from pais.planning.plan import radius_at
 from pais.privacy.guarantee import warn
-from pais.privacy.norms import NormDistribution
-from pais.privacy.rules import UniformRule
+from pais.privacy.rules import NormDistribution, UniformRule
 
 # Typical norm of the rows in an octave, as a share of its upper edge: the middle of the octave.
 _TYPICAL_NORM = 0.75

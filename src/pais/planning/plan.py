@@ -1,18 +1,24 @@
-"""The plan of a release: everything that is decided before a row is read."""
+"""The plan of a release, the choices it made, and the fit that follows from it.
+
+A plan is everything that is decided before a row is read. A fit is a released value with its plan, certificate and
+survey.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pais._base import files, validate
-from pais._base.cards import Carded
+from pais._base.cards import Card, Carded
 from pais._version import __version__
-from pais.accounting.certificate import Certificate, digest
+from pais.accounting.certificate import ONE_ROW, Certificate, Release, digest, value_in_words
 from pais.accounting.part import (
     Part,
     certified_price,
@@ -24,20 +30,179 @@ from pais.accounting.part import (
     survey_shift,
 )
 from pais.accounting.stores import SECURE, SEEDED
-from pais.accounting.words import ONE_ROW
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.data.schema import Schema
 from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Mechanism
-from pais.planning.choices import RadiusChoice, SampleChoice
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
+from pais.planning.facts import Facts, Survey
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile
-from pais.privacy.rules import Rule
+from pais.privacy.rules import NormDistribution, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class RadiusChoice:
+    """Predicted excess cost per row at the radius of a plan, in squared units of the data; public.
+
+    Attributes
+    ----------
+    noise : float
+        Mean square noise of the centers, which grows with the square of the radius.
+    clipping : float
+        Mean squared distance by which rows are clipped, according to the released norms.
+    largest : float
+        Radius of the outermost norms that the survey released.
+    """
+
+    noise: float
+    clipping: float
+    largest: float
+
+    @property
+    def excess(self) -> float:
+        """Predicted excess cost per row."""
+        return self.noise + self.clipping
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice as a dictionary, for files."""
+        return {
+            "rule": "least predicted noise plus clipping",
+            "largest_radius": self.largest,
+            "noise_per_row": self.noise,
+            "clipping_per_row": self.clipping,
+        }
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> RadiusChoice:
+        """Rebuild a choice from its dictionary."""
+        return cls(
+            noise=validate.non_negative("noise_per_row", described["noise_per_row"]),
+            clipping=validate.non_negative("clipping_per_row", described["clipping_per_row"]),
+            largest=validate.radius(described["largest_radius"]),
+        )
+
+
+def radius_at(norms: NormDistribution, quantile: float) -> float:
+    """The smallest norm of the distribution within which a share `quantile` of the rows lies."""
+    order = np.argsort(norms.norms, kind="stable")
+    norm, mass = norms.norms[order], norms.masses[order]
+    reached = (np.cumsum(mass) >= quantile * mass.sum()) & (norm > 0.0) & (mass > 0.0)
+    return float(norm[np.argmax(reached)]) if np.any(reached) else norms.radius
+
+
+def clipped_facts(facts: Facts, radius: float) -> Facts:
+    """Facts with a smaller ball about the same center."""
+    norms = NormDistribution(norms=facts.norms.norms, masses=facts.norms.masses, radius=radius)
+    return replace(facts, ball=replace(facts.ball, radius=radius), norms=norms)
+
+
+#: The chosen size may have a larger predicted cost than the best size by this share of the best cost. Chosen by eye
+#: (commit 721a0ba); benchmarks/results/prediction.md compares predicted and measured costs.
+TOLERANCE = 0.002
+
+# At most so many sizes are shown beside the chosen one.
+_SHOWN = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeOption:
+    """A sample size and the excess cost that it is predicted to have, over the cost of the best centers; public.
+
+    Attributes
+    ----------
+    size : float
+        Expected number of rows in the sample.
+    noise, sampling : float
+        Predicted excess cost of the noise on the centers, and of the rows that are not in the sample.
+    flat : float
+        Share of the price of the rounds that does not depend on the norm of a record.
+    growth : float
+        Noise over that of all rows.
+    """
+
+    size: float
+    noise: float
+    sampling: float
+    flat: float
+    growth: float
+
+    @property
+    def excess(self) -> float:
+        """Predicted excess cost, without the parts that no size changes."""
+        return self.noise + self.sampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleChoice:
+    """The sample sizes that a plan considered, from small to large, and the one it chose; public.
+
+    Attributes
+    ----------
+    options : tuple of SizeOption
+        The sizes, each with the best share `flat` for it.
+    chosen : int
+        Index of the chosen size.
+    """
+
+    options: tuple[SizeOption, ...]
+    chosen: int
+
+    @property
+    def option(self) -> SizeOption:
+        """The chosen size."""
+        return self.options[self.chosen]
+
+    @property
+    def is_largest(self) -> bool:
+        """Whether the sample is as large as it can be without extra noise, or in memory."""
+        return self.chosen == len(self.options) - 1
+
+    def __str__(self) -> str:
+        return (
+            f"{self.option.size:,.0f} is the smallest of {len(self.options)} sizes from {self.options[0].size:,.0f} to "
+            f"{self.options[-1].size:,.0f} with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the "
+            "best"
+        )
+
+    def lines(self) -> list[str]:
+        """A table of some of the sizes, the chosen one marked."""
+        n, last = len(self.options), len(self.options) - 1
+        shown = {round(last * place / (_SHOWN - 1)) for place in range(_SHOWN)} if n > _SHOWN else range(n)
+        parts = ["  " + "".join(f"{name:>14}" for name in ("rows", "noise", "sampling", "together"))]
+        for place in sorted({*shown, self.chosen}):
+            option = self.options[place]
+            mark = "> " if place == self.chosen else "  "
+            shares = "".join(f"{100.0 * part:12.3f} %" for part in (option.noise, option.sampling, option.excess))
+            parts.append(f"{mark}{option.size:14,.0f}{shares}")
+        return parts
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice as a dictionary, for files."""
+        return {
+            "rule": f"smallest size with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the best",
+            "chosen": self.chosen,
+            "options": [asdict(option) for option in self.options],
+        }
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any] | None) -> SampleChoice | None:
+        """Rebuild a choice from its dictionary, if there is one."""
+        if described is None:
+            return None
+        names = [field.name for field in fields(SizeOption)]
+        options = tuple(
+            SizeOption(**{name: validate.non_negative(name, option[name]) for name in names})
+            for option in described["options"]
+        )
+        chosen = described["chosen"]
+        if not isinstance(chosen, int) or not 0 <= chosen < len(options):
+            raise ArgumentError("the chosen sample size is not one of its options. Plan again.")
+        return cls(options=options, chosen=chosen)
+
 
 #: Pass this as epsilon to accept any certified price.
 AT_COST: Any = object()
@@ -338,3 +503,113 @@ class Plan(Carded):
     def load(cls, path: str | Path) -> Plan:
         """Read a plan from a JSON file."""
         return files.load(path, "plan", cls.from_dict)
+
+
+F = TypeVar("F", bound="Fit")
+
+#: A single number is readable if it differs from another by more than this many standard errors.
+CLEAR = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fit(Carded):
+    """Value, certificate, plan and survey of a private fit. All of it may be published.
+
+    A value may describe itself: `in_words()` names it in a few words, `verdict` says how far it can be read above the
+    noise, and `concern` is the text of a warning.
+    """
+
+    value: Any
+    certificate: Certificate
+    plan: Plan
+    survey: Survey | None
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if noise hides much of the value or costs much, from released values; else None."""
+        concern: str | None = getattr(self.value, "concern", None)
+        return concern
+
+    @property
+    def verdict(self) -> str | None:
+        """How far the value can be read above the noise, in one sentence; None if this is not known."""
+        verdict: str | None = getattr(self.value, "verdict", None)
+        return verdict
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is public about the columns. It maps the released vectors to the columns' own units."""
+        return self.plan.schema
+
+    @cached_property
+    def quality(self) -> Any:
+        """Predicted quality of the value, from public and released values; None if nothing is predicted."""
+        return self.plan.quality_of(self.value)
+
+    def extended(self, kind: type[F], **others: Any) -> F:
+        """The same fit as one of a kind, with the fields that this adds."""
+        return kind(value=self.value, certificate=self.certificate, plan=self.plan, survey=self.survey, **others)
+
+    def results(self, feature_names: Sequence[str] | None) -> Any:
+        """The part of a page that this kind of fit supplies; None for the value in words."""
+        return None
+
+    def explain(self) -> str:
+        """Describe the fit in words: what was released, how far it can be read, and the certificate."""
+        sentences = [f"This fit released {self.in_words()}. It may be published."]
+        for label, finding in self._findings():
+            text = finding if label == "verdict" else f"{label}: {finding}"
+            sentences.append(f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
+        return "\n".join([*sentences, "", self.certificate.explain()])
+
+    def _card(self) -> Card:
+        card = self.certificate._card()
+        return replace(
+            card,
+            kind="Fit",
+            summary=f"{self.in_words()}; {card.summary}",
+            facts=(*self._findings(), *card.facts),
+        )
+
+    def _findings(self) -> list[tuple[str, str]]:
+        """How far the value can be read: the verdict, the predicted quality and the concern, as far as known."""
+        findings = [
+            ("verdict", self.verdict),
+            ("categories", getattr(self.value, "comparison", None)),
+            ("predicted", None if self.quality is None else str(self.quality)),
+            ("caution", self.concern),
+            ("columns", None if self.survey is None else self.survey.columns_concern),
+        ]
+        return [(label, text) for label, text in findings if text is not None]
+
+    def in_words(self) -> str:
+        """The value in a few words."""
+        return value_in_words(self.value)
+
+    @staticmethod
+    def of(plan: Plan, release: Release) -> Fit:
+        """Fit from a plan that was run. The survey behind the plan, if any, is rebuilt from it."""
+        if plan.schema is None and release.certificate.schema is not None:
+            # The plan says nothing about the columns, and the rows were opened with a schema.
+            plan = replace(plan, schema=Schema.from_dict(release.certificate.schema))
+        survey = None
+        if plan.spent and plan.norms is not None:
+            price = plan.spent[0]
+            survey = Survey(
+                ball=plan.ball,
+                norms=plan.norms,
+                epsilon=math.inf if price.shift > 0.0 else price.epsilon,
+                shift=price.shift,
+                secure_randomness=price.secure_randomness,
+                above_noise=price.what == "survey",
+                name=price.release,
+                columns=plan.columns,
+                unit=plan.unit,
+                schema=plan.schema,
+            )
+        return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=survey)
+
+
+def fit_class(plan: Plan) -> type[Fit]:
+    """The class of a fit by this plan."""
+    return plan.mechanism.fit_class or Fit

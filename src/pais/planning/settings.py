@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 
 from pais._base import validate
-from pais._base.octaves import WIDEST
+from pais._base.lattice import WIDEST
 from pais._base.randomness import RandomState
 from pais.accounting.certificate import Release
 from pais.accounting.part import Part, delta_of_release, own_limit, survey_shift, what_is_left
@@ -27,19 +27,14 @@ from pais.errors import ArgumentError, BudgetError, MismatchError, UnreachableEr
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
-from pais.planning.choices import RadiusChoice, SampleChoice, SizeOption
-from pais.planning.facts import Facts, Survey
-from pais.planning.fit import Fit, fit_class
+from pais.planning.facts import Facts, Findings, Stages, Survey, SurveyNoise
 from pais.planning.norm_survey import survey_of, survey_stages
-from pais.planning.plan import Plan
-from pais.planning.survey import Findings, Stages, SurveyNoise
-from pais.privacy.amplification import kept_limit, largest_shift
+from pais.planning.plan import Fit, Plan, RadiusChoice, SampleChoice, SizeOption, fit_class
+from pais.privacy.amplification import delta_after, kept_limit, kept_limit_of_rounds, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import asked_delta, chosen_delta, delta_concern, warn
-from pais.privacy.joint import delta_after, kept_limit_of_rounds
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
-from pais.privacy.rules import Rule, largest_coreset_size
+from pais.privacy.rules import NormDistribution, Rule, largest_coreset_size
 
 S = TypeVar("S", bound="Settings")
 

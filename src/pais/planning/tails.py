@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from pais._base.lattice import BINS_PER_OCTAVE, edges
 from pais._base.numerics import FloatArray
-from pais._base.octaves import BINS_PER_OCTAVE, edges
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
-from pais.planning.norm_counts import NoisyCounts, falling_counts, octave_weights, sum_bound
+from pais.planning.facts import NoisyCounts, falling_counts, octave_weights, sum_bound
 
 # The constants of this module were chosen together, for the coverage and the error of means and totals on normal,
 # lognormal, gamma, Student and Pareto values, zeros mixed in, with 500 to a million rows and epsilon from 0.1 to 3

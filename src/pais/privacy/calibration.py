@@ -17,11 +17,11 @@ from pais._base.numerics import ULP, FloatArray, lowered, raised, shrink_bracket
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
-from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
 from pais.privacy.rules import (
     ConstrainedRule,
     CoresetRule,
+    NormDistribution,
     Rule,
     UniformRule,
     epsilon_without_sampling,

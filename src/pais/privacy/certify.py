@@ -14,14 +14,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.privacy.amplification import amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
-from pais.privacy.profiles import (
-    CustomProfile,
-    CustomShiftProfile,
-    LinearProfile,
-    Profile,
-    PureProfile,
-    ShiftProfile,
-)
+from pais.privacy.profiles import CustomProfile, CustomShiftProfile, LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule
 
 # Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.

@@ -22,15 +22,13 @@ import numpy as np
 from pais._base import validate
 from pais._base.cards import TIMES, number
 from pais._base.numerics import FloatArray
-from pais.accounting.words import ONE_ROW, columns_in_words, person_of, unit_of, units_of
-from pais.data.checks import with_article
+from pais.accounting.certificate import ONE_ROW, columns_in_words, person_of, unit_of, units_of
+from pais.data.cells import with_article
 from pais.errors import ArgumentError
 from pais.planning.explain import assumption_lines, record_losses
-from pais.planning.fit import Fit
-from pais.planning.plan import Plan
-from pais.show.charts import N_COLOURS, Chart
+from pais.planning.plan import Fit, Plan
+from pais.show.charts import N_COLOURS, N_STEPS, Chart
 from pais.show.results import Plain, Results
-from pais.show.tables import N_STEPS
 from pais.show.text import PLUS_MINUS, as_sentence, full_sentence, percent, price, whole
 
 if TYPE_CHECKING:

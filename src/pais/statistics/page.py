@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.show.charts import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.results import Results
-from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import as_sentence, date_text, value_text
 
 # A table with few rows and more columns than this is turned on its side, which is easier to read on a phone. Chosen by

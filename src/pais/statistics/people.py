@@ -14,7 +14,7 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, RandomState
 from pais.accounting.certificate import Release
 from pais.data.ball import Ball
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.engines.base import AllRows, Engine
 from pais.data.schema import Schema
 from pais.data.units import Unit, people_word
@@ -23,8 +23,8 @@ from pais.mechanisms.base import Mechanism
 from pais.mechanisms.blocks import Block, Ends, Line
 from pais.mechanisms.noise import GaussianNoise, GeometricNoise, LpNoise
 from pais.planning.column_survey import ColumnBounds
+from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
 from pais.planning.plan import Plan
-from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
 from pais.planning.tails import Spread
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import Rule, UniformRule

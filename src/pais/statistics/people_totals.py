@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base import validate
-from pais._base.lattice import IntArray, Lattice
+from pais._base.lattice import BINS_PER_OCTAVE, OCTAVES, IntArray, Lattice, bin_of
 from pais._base.numerics import FloatArray
-from pais._base.octaves import BINS_PER_OCTAVE, OCTAVES, bin_of
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
 from pais.data.engines.base import AllRows, Contributions, PeopleFold, PeopleTable
@@ -27,7 +26,7 @@ from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, added
 from pais.mechanisms.blocks import Block, Levels, VectorStatistic, grouped, stored_names
 from pais.mechanisms.noise import GaussianNoise, GeometricNoise, NoiseLaw, exact_quotient
-from pais.planning.norm_counts import NoisyCounts
+from pais.planning.facts import NoisyCounts
 from pais.planning.tails import Beyond, Tail, most_unseen
 
 #: Whole steps of a row. The steps of eight billion rows fit into 64 bits.

@@ -1,4 +1,4 @@
-"""Private quantiles of columns, for all rows or for groups."""
+"""Private quantiles of columns, for all rows or for groups: selection, mechanism, settings and result."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 
 from pais._base import files, validate
 from pais._base.files import stored
-from pais._base.lattice import IntArray, Lattice
+from pais._base.lattice import IntArray, Lattice, Tails, current_tape, rounded_noise
 from pais._base.numerics import FloatArray, exact
 from pais._base.randomness import BitSource, RandomState
 from pais.accounting.certificate import Release
 from pais.accounting.ledger import Ledger
 from pais.data.ball import Ball
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.columns import Missing
 from pais.data.engines.base import AllRows, Engine, WeightedRows
 from pais.data.kinds import Auto
@@ -31,15 +32,78 @@ from pais.errors import ArgumentError, QualityWarning
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.blocks import Levels, grouped, present
 from pais.mechanisms.noise import GeometricNoise
-from pais.mechanisms.selection import permute_and_flip, selection_scale
+from pais.planning.facts import Findings
 from pais.planning.plan import Plan
-from pais.planning.survey import Findings
 from pais.privacy.profiles import LinearProfile
 from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.result import Statistic
 from pais.statistics.settings import TableSettings, about_rows, unclear_cautions
 from pais.statistics.table import Axis, By, Caution, Fields, combined
 from pais.statistics.uncertainty import clipping_in_words, lost_cautions
+
+# An exponential variable of this scale, whatever its bits, stays below 2**62 steps but for a chance of exp(-256).
+_LARGEST_SCALE = 2.0**54
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Exponential:
+    """An exponential variable minus half a step, so that rounding to the nearest step rounds the variable down."""
+
+    scale: float
+
+    def n_uniforms(self, d: int) -> int:
+        return d
+
+    def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
+        size = -np.log(2.0 * tails.values())
+        half = 0.5 / self.scale
+        return size - half, 2.0 * tails.spread() + 2.0**-49 * (1.0 + size + half)
+
+    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
+        half = 1 / (2 * mp.mpf(self.scale))
+        return [-mp.log(2 * tail) - half for tail in tails]
+
+
+def selection_scale(spread: int, epsilon: Fraction) -> float:
+    """Scale at which a selection costs at most epsilon, if a record changes no two scores by more than `spread` apart.
+
+    Raises if the scale is too large for 64-bit integers. All numbers are public.
+    """
+    quotient = Fraction(spread) / epsilon
+    scale = float(quotient)
+    if Fraction(scale) < quotient:
+        scale = math.nextafter(scale, math.inf)  # [note: quantile-2]
+    if scale > _LARGEST_SCALE:
+        raise ArgumentError(f"epsilon={float(epsilon):.3g} is too small for 64-bit scores. Increase epsilon.")
+    return scale
+
+
+def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
+    """Choose a candidate: each one below the best by g steps is accepted with probability exp(-g / scale).
+
+    One of the accepted candidates is drawn at random, all with the same probability. The best are always accepted.
+
+    Notes
+    -----
+    Guarantee. If the scores of two tables differ by numbers of which no two are more than s apart, the probabilities
+    of any choice differ by a factor of at most exp(s / scale): `tests/theory/test_quantile.py`.
+    """
+    gaps = scores.max() - scores
+    steps = rounded_noise(_Exponential(scale=scale), (scores.size, 1), scale, bits)[:, 0]
+    accepted = np.flatnonzero(steps >= gaps)  # [note: quantile-1]
+    choice = int(accepted[uniform_below(accepted.size, bits)])
+    tape = current_tape()
+    return choice if tape is None else tape.chosen(scores, choice, scale=scale)
+
+
+def uniform_below(n: int, bits: BitSource) -> int:
+    """A whole number in [0, n), each with exactly the same probability."""
+    while True:
+        # Words at or above the largest multiple of n are drawn again, so that no number is favoured.
+        word = int(bits.words64(1)[0])
+        if word < 2**64 - 2**64 % n:
+            return word % n
+
 
 # Share of the price for the noisy counts from which intervals follow, and, if quantiles divide the rows, for the share
 # of the rows at a point that goes to either side. Chosen by eye (4e00d50).

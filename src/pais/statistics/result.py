@@ -14,12 +14,10 @@ from pais._base import validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting.certificate import Certificate
-from pais.data.cells import times_of_days
-from pais.data.checks import listed
+from pais.data.cells import listed, times_of_days
 from pais.data.kinds import Boolean, Categories
 from pais.errors import ArgumentError
-from pais.planning.fit import Fit
-from pais.planning.plan import Plan
+from pais.planning.plan import Fit, Plan
 from pais.show.page import ReportHeader, today, write_report
 from pais.statistics.page import StatisticResults
 from pais.statistics.table import Axis, Caution, aligned, combined, labelled, short, side_by_side, with_error

@@ -23,7 +23,7 @@ from pais._base.randomness import BitSource, RandomState
 from pais.accounting.certificate import Release
 from pais.accounting.part import Part, what_is_left
 from pais.data.ball import Ball
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.columns import Missing
 from pais.data.engines.base import AllRows, Engine
 from pais.data.schema import Schema
@@ -43,16 +43,14 @@ from pais.mechanisms.noise import (
 )
 from pais.pipeline import fit
 from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
+from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
 from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
-from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
 from pais.planning.tails import Spread
-from pais.privacy.amplification import largest_shift
+from pais.privacy.amplification import delta_after, largest_shift
 from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
-from pais.privacy.joint import delta_after
-from pais.privacy.norms import NormDistribution
-from pais.privacy.rules import Rule, UniformRule
+from pais.privacy.rules import NormDistribution, Rule, UniformRule
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.result import Statistic
 from pais.statistics.table import Caution, Fields, Selection, combined

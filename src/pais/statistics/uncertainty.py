@@ -20,7 +20,7 @@ from scipy import special
 
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.kinds import Dates, Intervals
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pais._base.octaves import BINS_PER_OCTAVE, OCTAVES, bin_of, octave_of
+from pais._base.lattice import BINS_PER_OCTAVE, OCTAVES, bin_of, octave_of
 
 
 def test_octave_is_that_of_the_bin() -> None:

@@ -20,8 +20,8 @@ from sklearn.model_selection import GridSearchCV
 
 import pais
 import pais.pipeline
+from pais._base.lattice import TAPE
 from pais._base.randomness import BitSource
-from pais._base.tape import TAPE
 from pais.accounting import stores
 from pais.accounting.part import what_is_left
 from tests.support.ledger_cases import RADIUS, model, norms, plan, rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pais
-from pais.accounting.words import certificate_text
+from pais.accounting.certificate import certificate_text
 
 
 def content() -> dict[str, object]:

@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pais
-from pais._base.lattice import Lattice
+from pais._base.lattice import TAPE, Lattice
 from pais._base.randomness import bit_source
-from pais._base.tape import TAPE
 from pais._base.threads import in_threads
 from pais.auditing.replay import replay, visible
 from pais.mechanisms.noise import GaussianNoise

@@ -7,8 +7,8 @@ import pytest
 
 import pais
 from pais.kmeans.clustering import cells_from_spread, denoise, spread_of_moment
-from pais.kmeans.lloyd import into_ball, merge, nearest
 from pais.kmeans.planning import KMeansSettings
+from pais.kmeans.result import into_ball, merge, nearest
 
 
 @pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])

@@ -15,7 +15,7 @@ from scipy import stats
 import pais
 from pais.errors import ArgumentError
 from pais.kmeans.planning import _HIDDEN_SHARE, LEAST_ROWS, KMeansSettings, ScheduleInputs, schedule
-from pais.planning.choices import TOLERANCE, SampleChoice
+from pais.planning.plan import TOLERANCE, SampleChoice
 from tests.support.kmeans_cases import DELTAS, ROWS, settings_of, stated
 
 

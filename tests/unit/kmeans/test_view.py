@@ -11,20 +11,10 @@ import pandas as pd
 import pytest
 
 import pais
-from pais.accounting.words import columns_in_words
+from pais.accounting.certificate import columns_in_words
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
-from pais.kmeans.view import (
-    DATE,
-    NOT_DISTINCT,
-    NUMBER,
-    SHARE,
-    WITHIN_NOISE,
-    Sizes,
-    _from_average,
-    sentences,
-    view_of,
-)
+from pais.kmeans.view import DATE, NOT_DISTINCT, NUMBER, SHARE, WITHIN_NOISE, Sizes, _from_average, sentences, view_of
 from pais.show.page import report_html
 from tests.unit.kmeans.views import view
 

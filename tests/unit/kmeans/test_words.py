@@ -7,10 +7,9 @@ import pytest
 
 import pais
 from pais._base.cards import number
-from pais.accounting.words import how_lines
-from pais.kmeans.mechanism import KMeans
+from pais.accounting.certificate import how_lines
+from pais.kmeans.mechanism import KMeans, rows_of_page
 from pais.kmeans.planning import KMeansSettings
-from pais.kmeans.words import rows_of_page
 
 ROWS = np.random.default_rng(0).normal(size=(4_000, 3))
 VARIANTS = {

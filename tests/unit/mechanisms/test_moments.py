@@ -19,7 +19,7 @@ from pais import Ball, GaussianNoise, GaussianProfile, MismatchError, MomentSum,
 from pais._base.randomness import bit_source
 from pais.data.engines.base import AllRows, WeightedRows
 from pais.mechanisms.moments import MARGIN, _Moments, moment_step
-from pais.pca.planning import PCASettings
+from pais.pca.components import PCASettings
 from pais.pipeline import sample_for
 from pais.planning.plan import AT_COST
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 import pais
 from pais import ArgumentError, Ball, DataError
-from pais._base.octaves import WIDEST
+from pais._base.lattice import WIDEST
 from pais._base.randomness import SecureBits
 from pais.accounting.ledger import accounts
 from pais.data.sources import source
-from pais.planning.facts import Survey
+from pais.planning.facts import Stages, Survey, SurveyNoise
 from pais.planning.norm_survey import survey, survey_stages
-from pais.planning.survey import Stages, SurveyNoise
 from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pais
-from pais._base.octaves import BINS_PER_OCTAVE, edges
-from pais.planning.norm_counts import NoisyCounts
+from pais._base.lattice import BINS_PER_OCTAVE, edges
+from pais.planning.facts import NoisyCounts
 from pais.planning.tails import Tail, most_unseen
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.linear.page import RegressionResults, Step
+from pais.pca.components import PCASettings
 from pais.pca.page import ComponentResults
-from pais.pca.planning import PCASettings
 from pais.pipeline import fit
-from pais.planning.fit import Fit
+from pais.planning.plan import Fit
 from pais.show.page import ReportHeader, report_html, templates
 from pais.show.results import Results
 from pais.statistics.page import StatisticResults

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pais.linear.page import Step
+from pais.show.charts import Axis
 from pais.show.page import ReportHeader, report_html
 from pais.show.results import Results
-from pais.show.tables import Axis
 from pais.show.text import value_text
 from tests.unit.show.pages import (
     check,

@@ -23,7 +23,7 @@ from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RandomState, RowBits, bernoulli
 from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
-from pais.data.checks import listed
+from pais.data.cells import listed
 from pais.data.columns import Columns
 from pais.data.engines.blocks import Block, Index, Numbers, Screen, empty_block
 from pais.data.schema import Schema

@@ -16,20 +16,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray
-from pais._base.numerics import ULP, FloatArray
-from pais._base.octaves import (
+from pais._base.lattice import (
     BINS_PER_OCTAVE,
     HALVES,
     N_BINS,
     N_OCTAVES,
     WIDEST,
+    IntArray,
     add_steps,
     bins_of_powers,
     main_octaves,
     steps_per_unit,
 )
-from pais._base.rowwise import sum_columns
+from pais._base.numerics import ULP, FloatArray, sum_columns
 from pais.data.ball import Ball, settled
 from pais.privacy.rules import Rule
 
@@ -190,7 +189,7 @@ class Block(ABC):
     def octave_sums(self, ball: Ball) -> IntArray:
         """Return the mass of the finite rows in each half of an octave of norms, and the sums of rows by octave.
 
-        The sums follow the masses in one flat array. They are in the steps of `pais._base.octaves`. Rows with a mass
+        The sums follow the masses in one flat array. They are in the steps of `pais._base.lattice`. Rows with a mass
         are multiplied by it before they are truncated toward zero.
         """
         bins = self.norm_bins(ball, HALVES)

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, RandomState
 from pais._base.threads import cores, in_threads
 from pais._base.validate import attempt, without_sizes
-from pais.data.cells import is_text_column, whole_numbers_of_text
-from pais.data.checks import type_name
+from pais.data.cells import is_text_column, type_name, whole_numbers_of_text
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import (
     SEPARATORS,

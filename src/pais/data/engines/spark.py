@@ -24,24 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-try:
-    from pyspark import cloudpickle
-    from pyspark.logger import PySparkLogger
-    from pyspark.ml.functions import vector_to_array
-    from pyspark.sql import (
-        SparkSession,
-        functions as F,  # noqa: N812  # the name every Spark programmer knows
-        types as kinds,
-    )
-    from pyspark.sql.pandas.types import to_arrow_type
-except ImportError:
-    raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
-
 from pais._base.randomness import BitSource, KeyedBits, RandomState, SecureBits, row_bits
 from pais._base.validate import attempt
 from pais._version import __version__
-from pais.data.cells import MISSING_WORDS, is_text_column
-from pais.data.checks import listed, require_numeric
+from pais.data.cells import MISSING_WORDS, is_text_column, listed, require_numeric
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
 from pais.data.engines.base import Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
@@ -64,6 +50,20 @@ from pais.data.engines.partition import (
 from pais.data.schema import Schema
 from pais.data.units import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
+
+try:
+    from pyspark import cloudpickle
+    from pyspark.logger import PySparkLogger
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.sql import (
+        SparkSession,
+        functions as F,  # noqa: N812  # the name every Spark programmer knows
+        types as kinds,
+    )
+    from pyspark.sql.pandas.types import to_arrow_type
+except ImportError:
+    raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
+
 
 T = TypeVar("T")
 OverBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

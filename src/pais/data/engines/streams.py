@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pais._base.threads import over_stream
 from pais._base.validate import attempt, without_sizes
-from pais.data.checks import type_name
+from pais.data.cells import type_name
 from pais.data.columns import Columns, Layout
 from pais.data.engines.blocks import Block
 from pais.data.engines.local import LocalEngine, block_of
