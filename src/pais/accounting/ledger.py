@@ -42,7 +42,7 @@ class Ledger:
     -----
     Guarantee. The recorded prices never add up to more than the budget, even if several threads and processes spend at
     the same time, and a release is recorded on disk before its noise is drawn:
-    `tests/unit/accounting/test_ledger_charging.py`, `tests/unit/cli/test_ledger_command.py`. Prices are added exactly,
+    `tests/unit/accounting/test_ledger_charging.py`, `tests/unit/cli/test_ledger_cli.py`. Prices are added exactly,
     as the decimal numbers they are written as; `spent` is rounded up and `remaining` is rounded down.
 
     Assumes. The rows stay the same throughout, and each person has one row. The ledger only contains releases that
