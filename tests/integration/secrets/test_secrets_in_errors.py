@@ -211,7 +211,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 lambda rows=rows: pais.run(plan_of(pais.WeightedCount(noise=pais.laplace_noise(20.0))), rows)
             )
     with monkeypatch.context() as change:
-        for name in ("memory.join", "local.join", "memory.np.concatenate", "arrow.np.concatenate"):
+        for name in ("local.join", "files.np.concatenate"):
             change.setattr(f"pais.data.engines.{name}", runs_out)
         assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))
         assert_no_size(lambda: pais.source(data[1]).held())
