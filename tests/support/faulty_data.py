@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.cli.app import app
-from pais.data.engines import files as arrow
+from pais.data.engines import files
 
 N = 6000
 # In every data set of this file; it must not be in any error.
@@ -96,14 +96,14 @@ def refused(data: object, *, names: str, work: Path, columns: str = "a,b", more:
 @contextmanager
 def before_pass(number: int, action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Do something right before a pass begins: the first is number 1."""
-    real, begun = arrow.ArrowEngine._parts, [0]
+    real, begun = files.ArrowEngine._parts, [0]
 
-    def parts(engine: arrow.ArrowEngine, **options: Any) -> Any:
+    def parts(engine: files.ArrowEngine, **options: Any) -> Any:
         begun[0] += 1
         if begun[0] == number:
             action()
         return real(engine, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(arrow.ArrowEngine, "_parts", parts)
+        patch.setattr(files.ArrowEngine, "_parts", parts)
         yield
