@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -472,7 +473,7 @@ def statistic(command: str, wanted: options.Table) -> None:
     name, out = command.replace("-", "_"), wanted.out
     _require_visible(wanted, "result", [] if out is None else _outputs(out))
     validate.target_epsilon(wanted.epsilon)
-    more, (schema, by) = _arguments(wanted), _columns_and_groups(name, wanted)
+    more, (schema, by) = _arguments(name, wanted), _columns_and_groups(name, wanted)
     price = Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or "")
     with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
@@ -514,9 +515,10 @@ def _outputs(out: Path) -> list[Path]:
     return [out, files.certificate_beside(out)] if out.suffix.lower() in _TABLES else [out]
 
 
-def _arguments(wanted: Any) -> dict[str, Any]:
-    """The arguments of a statistic beside its table and its price. Only some statistics have all of them."""
-    names = ("missing", "delta", "sampling", "sample_size", "step")
+def _arguments(name: str, wanted: Any) -> dict[str, Any]:
+    """The arguments of a statistic that options state, beside its table, its price and its ledger."""
+    given = {"rows", "columns", "by", "unit", "max_rows_per_unit", "epsilon", "ledger", "random_state"}
+    names = inspect.signature(getattr(pais, name)).parameters.keys() - given
     more: dict[str, Any] = _stated(wanted, names)
     if more.get("sample_size") is not None and more["sampling"] not in ("constrained", "uniform"):
         raise ArgumentError("--sample-size needs --sampling constrained or --sampling uniform. State both, or neither.")

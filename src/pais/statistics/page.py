@@ -20,11 +20,11 @@ _MOST_COLUMNS, _FEW_ROWS = 4, 8
 # Values are rounded like the length of their interval, but no further than to whole numbers.
 _COARSEST = 10.0
 
-# Statistics that are shown as whole numbers, with bars that start at zero.
-_COUNTS = ("count", "histogram")
+#: Statistics that are shown as whole numbers, with bars that start at zero.
+COUNTS = ("count", "histogram", "number of people")
 
 # Statistics whose rows are alike, such as groups, so that they are drawn on one axis; and the most columns drawn.
-_DRAWN, _MOST_DRAWN = (*_COUNTS, "sum", "mean", "variance", "quantile", "median"), 12
+_DRAWN, _MOST_DRAWN = (*COUNTS, "sum", "mean", "variance", "quantile", "median"), 12
 
 # Values with an interval that reaches further than this share of the value are grey.
 _WIDE = 0.5
@@ -188,7 +188,7 @@ class StatisticResults(Results):
         ends = factor * ends[np.isfinite(ends)]
         low, high = float(ends.min()), float(ends.max())
         # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
-        filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
+        filled = low >= 0.0 and (self.name in COUNTS or low < 0.5 * high)
         axis = Axis.over(0.0 if filled else low, high, filled=filled, name="%" * self._is_share(column))
         what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self._what)
         tables = []
@@ -210,7 +210,7 @@ class StatisticResults(Results):
         if self._dates[row, column]:
             texts = [date_text(number) if np.isfinite(number) else "" for number in (value, low, high)]
         else:
-            counted = self.name in _COUNTS or (self.rows and self.rows[row][-1] in _COUNTS)
+            counted = self.name in COUNTS or (self.rows and self.rows[row][-1] in COUNTS)
             width = high - low if np.isfinite(high - low) else 0.0
             unit = _COARSEST if counted else min(width, _COARSEST)
             percent = "%" * self._is_share(column)

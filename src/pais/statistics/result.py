@@ -19,7 +19,7 @@ from pais.data.kinds import Boolean, Categories
 from pais.errors import ArgumentError
 from pais.planning.plan import Fit, Plan
 from pais.show.page import ReportHeader, today, write_report
-from pais.statistics.page import StatisticResults
+from pais.statistics.page import COUNTS, StatisticResults
 from pais.statistics.table import Axis, Caution, aligned, combined, labelled, short, side_by_side, with_error
 from pais.statistics.uncertainty import ClippedShare, percent
 
@@ -28,9 +28,6 @@ Interval = Callable[[float], tuple[FloatArray, FloatArray]]
 
 # A text or a card shows at most this many values.
 _MOST_LINES = 24
-
-# Statistics whose values are numbers of rows or of people.
-_COUNTS = ("count", "histogram", "number of people")
 
 # What a text says about a value that noise hides.
 _LOST = "lost in the noise"
@@ -215,7 +212,7 @@ class Statistic(Carded):
 
     @property
     def _text(self) -> Callable[[Any], str]:
-        return _whole if self.name in _COUNTS else short
+        return _whole if self.name in COUNTS else short
 
     def _spans(self) -> list[str]:
         """The 95 % intervals in words. An end that is infinite is left out."""

@@ -31,6 +31,14 @@ def test_means_by_group_are_drawn_with_error_bars_for_each_column_on_its_own_axi
     assert "2024-10-04<small>" in page
 
 
+def test_numbers_of_people_by_group_are_drawn_as_whole_numbers() -> None:
+    values = np.array([[1204.3], [88.2]])
+    people = {"name": "number of people", "columns": ("number of people",), "is_date": None, "is_share": (False,)}
+    page = page_of(by_group(**people, values=values, lows=values - 7.7, highs=values + 7.7))
+    assert page.count('<rect class="filled"') == 2
+    assert "1,204<small>" in page
+
+
 def test_means_of_one_group_or_of_very_many_columns_are_a_table() -> None:
     one = by_group(rows=(("north",),), **{key: np.ones((1, 3)) for key in ("values", "lows", "highs")}, is_date=None)
     wide = {key: np.ones((2, 13)) for key in ("values", "lows", "highs")}
