@@ -122,7 +122,7 @@ class Mechanism(ABC):
 
     @property
     def fit_class(self) -> Any:
-        """The class of a fit with this mechanism; None for `Fit`."""
+        """The class of a fit, if it follows from the mechanism alone, as for a plan from a file; None for `Fit`."""
         return None
 
     def in_rows(self, value: Any, max_rows: int) -> Any:

@@ -157,7 +157,7 @@ class Settings(ABC):
         return self.plan(facts, rows.n_features)
 
     def result(self, plan: Plan, release: Release, facts: Facts) -> Fit:
-        """The fit with what was released."""
+        """The fit with what was released. A model overrides this if its fit computes more from the value."""
         return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
 
     @abstractmethod
