@@ -1,4 +1,8 @@
-"""The one-line statistics: each reads a table once and returns a `Statistic`."""
+"""The one-line statistics, which return a `Statistic`.
+
+Each reads a table in one pass. The bounds of "auto" columns take more passes, and so do some bounds and counts that a
+survey finds for people or for a sample.
+"""
 
 from __future__ import annotations
 
