@@ -1,7 +1,8 @@
 """The one-line statistics, which return a `Statistic`.
 
-Each reads a table in one pass. The bounds of "auto" columns take more passes, and so do some bounds and counts that a
-survey finds for people or for a sample.
+A release of all rows reads the table in one pass. With a unit, a pass before it counts the rows of each person. A
+survey reads the table too: for the bounds of "auto" columns, for the number of rows that a sample needs, and for bounds
+on what people contribute to sums and counts of rows.
 """
 
 from __future__ import annotations
