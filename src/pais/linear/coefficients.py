@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
+from pais.data.ball import Ball
 from pais.data.cells import listed
 from pais.data.kinds import Categories, Column
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.linear.planning import LinearSettings, bounded_norms, square_mean_weight
 from pais.mechanisms.moments import MomentValue
 from pais.planning.plan import CLEAR, Fit, Plan
+from pais.privacy.rules import NormDistribution, Rule
 
 # The variance of the noise depends on the size of the coefficients, which depends on it: this many rounds settle it, by
 # eye.
@@ -476,20 +477,20 @@ class LinearFit(RegressionFit):
     vector: LinearValue
 
     @classmethod
-    def of_fit(cls, fit: Fit, settings: LinearSettings) -> LinearFit:
+    def of_fit(cls, fit: Fit, *, alpha: float | Literal["noise"], fit_intercept: bool) -> LinearFit:
         """Compute the coefficients from the released second moment."""
         assert fit.schema is not None
-        constraints = _constraints(fit.value, fit.plan, fit.schema) if settings.fit_intercept else []
+        constraints = _constraints(fit.value, fit.plan, fit.schema) if fit_intercept else []
         vector = linear_regression(
-            _moment(fit.value, fit.plan, fit.schema, settings.fit_intercept),
-            alpha=settings.alpha,
+            _moment(fit.value, fit.plan, fit.schema, fit_intercept),
+            alpha=alpha,
             spread=mean_weight(fit.plan),
             reweighting=_reweighting(fit),
             plausible=_PLAUSIBLE * getattr(fit.schema.columns[-1], "factor", 1.0),
             constraints=np.array(constraints) if constraints else None,
-            n_rows=None if settings.fit_intercept else fit.value.noisy_count,
+            n_rows=None if fit_intercept else fit.value.noisy_count,
         )
-        return fit.extended(cls, coefficients=_in_units(vector, fit, settings.fit_intercept), vector=vector)
+        return fit.extended(cls, coefficients=_in_units(vector, fit, fit_intercept), vector=vector)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -540,6 +541,21 @@ def mean_weight(plan: Plan) -> float:
     """Mean weight of the sampled rows, by the square of their norms."""
     assert plan.norms is not None
     return square_mean_weight(plan.norms, plan.rule)
+
+
+def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
+    """Mean weight of the sampled rows, by the square of their norms."""
+    squares = norms.masses * np.square(norms.norms)
+    total = float(squares.sum())
+    if total == 0.0:
+        return 1.0
+    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total
+
+
+def bounded_norms(norms: NormDistribution, schema: Schema | None, ball: Ball) -> FloatArray:
+    """Surveyed norms within the bounds of the columns: the tail that a survey continues may go on beyond them."""
+    most = math.inf if schema is None else schema.reach(ball.center)
+    return np.minimum(norms.norms, most)
 
 
 def _reweighting(fit: Fit) -> Reweighting:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -170,11 +169,11 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         return regression_schema(schema)
 
     def _keep(self, fitted: Fit) -> None:
-        linear = LinearFit.of_fit(fitted, self._settings())
-        self.coef_ = linear.coefficients.values[0]
-        self.intercept_ = float(linear.coefficients.intercepts[0])
-        self.coef_standard_errors_ = linear.coefficients.standard_errors[0]
-        super()._keep(linear)
+        assert isinstance(fitted, LinearFit)
+        self.coef_ = fitted.coefficients.values[0]
+        self.intercept_ = float(fitted.coefficients.intercepts[0])
+        self.coef_standard_errors_ = fitted.coefficients.standard_errors[0]
+        super()._keep(fitted)
 
     @property
     def _linear_fit(self) -> LinearFit:
@@ -183,8 +182,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
 
     def _results(self) -> RegressionResults:
         coefficients, features = self._linear_fit.coefficients, self._features
-        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).vector
         has_intercept = bool(self.fit_intercept)
+        plain = LinearFit.of_fit(self.fit_, alpha=0.0, fit_intercept=has_intercept).vector
         steps = tuple(step for column in features.columns for step in Step.of(column, centered=has_intercept))
         return RegressionResults(
             target=coefficients.target,

@@ -1,4 +1,4 @@
-"""Settings of a private linear regression: weight of the target, constant coordinate and radius."""
+"""Settings and plan of a private linear regression: weight of the target, constant coordinate and radius."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
+from pais.accounting.certificate import Release
 from pais.data.ball import Ball
 from pais.data.kinds import Auto, Bounds, Scale
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
+from pais.linear.coefficients import LinearFit, bounded_norms, square_mean_weight
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.planning.facts import Facts
-from pais.planning.plan import RadiusChoice, SampleChoice, clipped_facts, radius_at
+from pais.planning.plan import Plan, RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
 from pais.privacy.rules import NormDistribution, Rule
@@ -64,8 +66,8 @@ class LinearSettings(SampleSettings):
     fit_intercept : bool
         Whether there is an intercept.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`. Without a `sample_size`, all rows are used if the sample would have more than half of them or
-        would add more to the errors of coefficients than the noise does.
+        See `Settings`. A `sample_size` of None means "free". All rows are used if such a sample would have more than
+        half of them, or would add more to the errors of coefficients than the noise does.
     """
 
     what = "regression"
@@ -84,6 +86,11 @@ class LinearSettings(SampleSettings):
                 raise ArgumentError("alpha is a text other than 'noise'. Pass a number >= 0, or 'noise'.")
         else:
             validate.non_negative("alpha", self.alpha)
+
+    def result(self, plan: Plan, release: Release, facts: Facts) -> LinearFit:
+        """The fit with the coefficients that follow from the released second moment."""
+        fit = super().result(plan, release, facts)
+        return LinearFit.of_fit(fit, alpha=self.alpha, fit_intercept=self.fit_intercept)
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         survey, d = facts.survey, n_features - 1
@@ -139,21 +146,6 @@ def _costs_much(mechanism: MomentSum, rule: Rule, norms: NormDistribution, d: in
     residual = _RESIDUAL_PER_FEATURE * d
     noise = 0.5 * (1.0 + residual) * ((d + 1) * mechanism.noise.scale / squares) ** 2
     return residual * (square_mean_weight(norms, rule) - 1.0) / norms.n_rows > noise
-
-
-def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
-    """Mean weight of the sampled rows, by the square of their norms."""
-    squares = norms.masses * np.square(norms.norms)
-    total = float(squares.sum())
-    if total == 0.0:
-        return 1.0
-    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total
-
-
-def bounded_norms(norms: NormDistribution, schema: Schema | None, ball: Ball) -> FloatArray:
-    """Surveyed norms within the bounds of the columns: the tail that a survey continues may go on beyond them."""
-    most = math.inf if schema is None else schema.reach(ball.center)
-    return np.minimum(norms.norms, most)
 
 
 def _weights_at(squares: FloatArray, masses: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -228,11 +228,11 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         return classification_schema(Schema((*features, classes)))
 
     def _keep(self, fitted: Fit) -> None:
-        logistic = LogisticFit.of_fit(fitted)
-        self.coef_ = logistic.coefficients.values
-        self.intercept_ = logistic.coefficients.intercepts
-        self.coef_standard_errors_ = logistic.coefficients.standard_errors
-        super()._keep(logistic)
+        assert isinstance(fitted, LogisticFit)
+        self.coef_ = fitted.coefficients.values
+        self.intercept_ = fitted.coefficients.intercepts
+        self.coef_standard_errors_ = fitted.coefficients.standard_errors
+        super()._keep(fitted)
 
     def _results(self) -> RegressionResults:
         assert isinstance(self.fit_, LogisticFit)

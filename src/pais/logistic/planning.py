@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pais.accounting.certificate import Release
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.data.kinds import Auto, Boolean, Categories
@@ -18,7 +19,7 @@ from pais.logistic.mechanism import LogisticRounds, LogisticValue, largest_slope
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise
 from pais.planning.facts import Facts
-from pais.planning.plan import CLEAR, Fit, RadiusChoice, SampleChoice, clipped_facts, radius_at
+from pais.planning.plan import CLEAR, Fit, Plan, RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.settings import SampleSettings
 from pais.privacy.amplification import largest_shift
 from pais.privacy.profiles import GaussianProfile
@@ -58,7 +59,7 @@ class LogisticSettings(SampleSettings):
     groups : tuple of tuple of int
         Coordinates of each feature with at least two categories. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`.
+        See `Settings`. A `sample_size` of None means "free".
     """
 
     what = "logistic regression"
@@ -81,6 +82,11 @@ class LogisticSettings(SampleSettings):
         center[rows.n_features - self.n_classes :] = 0.0
         groups = () if rows.schema is None else Schema(rows.schema.columns[:-1]).category_places
         return replace(settings, center=tuple(center.tolist()), groups=groups)
+
+    def result(self, plan: Plan, release: Release, facts: Facts) -> LogisticFit:
+        """The fit with the released coefficients of scaled vectors in the units of the columns."""
+        fit = super().result(plan, release, facts)
+        return fit.extended(LogisticFit, coefficients=_in_units(fit))
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         if facts.radius_is_open:
@@ -161,11 +167,6 @@ _HIDDEN = 0.5
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LogisticFit(RegressionFit):
     """A fit of a logistic regression, with the coefficients of its logits in the units of the columns."""
-
-    @classmethod
-    def of_fit(cls, fit: Fit) -> LogisticFit:
-        """Convert the released coefficients of scaled vectors."""
-        return fit.extended(cls, coefficients=_in_units(fit))
 
     @property
     def concern(self) -> str | None:

@@ -86,7 +86,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def measure(self, content: Any, ball: Ball, bits: BitSource) -> object:
-        """Compute the noised value. `release` calls this once per sample.
+        """Compute the noised value. `pipeline.release_once` calls this once per sample, after the charge.
 
         The content is `WeightedRows`, or `AllRows` if the mechanism `streams` and the rule keeps all rows.
         """
@@ -122,7 +122,7 @@ class Mechanism(ABC):
 
     @property
     def fit_class(self) -> Any:
-        """The class of a fit with this mechanism; None for `Fit`."""
+        """The class of a fit, if it follows from the mechanism alone, as for a plan from a file; None for `Fit`."""
         return None
 
     def in_rows(self, value: Any, max_rows: int) -> Any:

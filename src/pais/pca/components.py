@@ -12,6 +12,7 @@ from scipy.optimize import isotonic_regression
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.threads import one_blas_thread
+from pais.accounting.certificate import Release
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.errors import ArgumentError
@@ -48,14 +49,18 @@ class PCASettings(SampleSettings):
     ----------
     n_components : int, float, "auto" or None
         Number of components: see `DPPCA`. The release does not depend on it.
+    names : tuple of str, optional
+        Names of the columns, if they have any. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`. Without a `sample_size`, all rows of a small table are used.
+        See `Settings`. Without a `sample_size`, all rows are used if the table has at most 2^24 numbers or the sample
+        would have more than half of the rows. Otherwise it means "free".
     """
 
     what = "PCA"
     gaussian_only = True
 
     n_components: int | float | str | None = None
+    names: tuple[str, ...] | None = None
 
     def require(self) -> None:
         asked = self.n_components
@@ -75,7 +80,11 @@ class PCASettings(SampleSettings):
             raise ArgumentError(
                 f"n_components={asked} is more than the {rows.n_features} features. Pass at most that number."
             )
-        return super().for_rows(rows)
+        return replace(super().for_rows(rows), names=rows.names)
+
+    def result(self, plan: Plan, release: Release, facts: Facts) -> PCAFit:
+        """The fit with the components that follow from the released second moment."""
+        return PCAFit.of_fit(super().result(plan, release, facts), self)
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
@@ -154,7 +163,7 @@ class Clipping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class SamplingError:
     """Public estimate of what sampling does to the moments of the rows.
 
     Attributes
@@ -251,7 +260,7 @@ class PrincipalComponents:
 
 
 def principal_components(
-    value: MomentValue, *, center: FloatArray, clipping: Clipping | None = None, sampling: Sampling | None = None
+    value: MomentValue, *, center: FloatArray, clipping: Clipping | None = None, sampling: SamplingError | None = None
 ) -> PrincipalComponents:
     """Principal components of rows from their noisy second moment about a center, which has a constant coordinate."""
     clipping = Clipping() if clipping is None else clipping
@@ -357,7 +366,7 @@ class PCAFit(Fit):
     labels: tuple[str, ...]
 
     @classmethod
-    def of_fit(cls, fit: Fit, settings: PCASettings, names: tuple[str, ...] | None = None) -> PCAFit:
+    def of_fit(cls, fit: Fit, settings: PCASettings) -> PCAFit:
         """Compute the components from the released second moment."""
         d, ball = len(fit.value.moment) - 1, fit.plan.ball
         center = np.zeros(d) if ball.center is None else np.asarray(ball.center)
@@ -369,8 +378,7 @@ class PCAFit(Fit):
             k = spectrum.n_components_for(asked)
         else:
             k = d if asked is None else int(asked)
-        if fit.schema is not None:
-            names = fit.schema.labels
+        names = settings.names if fit.schema is None else fit.schema.labels
         return fit.extended(
             cls,
             spectrum=spectrum,
@@ -447,12 +455,12 @@ def _tail(fit: Fit) -> Tail | None:
     return None if counts is None else Tail.of(counts)
 
 
-def _sampling(plan: Plan) -> Sampling | None:
+def _sampling(plan: Plan) -> SamplingError | None:
     """What sampling adds to the errors, from the norms of the plan; None if all rows are used."""
     if plan.norms is None or plan.rule.keeps_all:
         return None
     norms = plan.norms.norms
-    return Sampling(
+    return SamplingError(
         norms=np.sqrt(np.maximum(np.square(norms) - plan.ball.constant**2, 0.0)),
         masses=plan.norms.masses,
         spare=1.0 / plan.rule.probability(norms) - 1.0,

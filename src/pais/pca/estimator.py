@@ -173,9 +173,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         return self._settings_of(PCASettings)
 
     def _keep(self, fitted: Fit) -> None:
-        names = getattr(self, "feature_names_in_", None)
-        fit = PCAFit.of_fit(fitted, self._settings(), None if names is None else tuple(map(str, names)))
-        spectrum, k = fit.spectrum, fit.n_components
+        assert isinstance(fitted, PCAFit)
+        spectrum, k = fitted.spectrum, fitted.n_components
         self.n_components_ = k
         self.components_ = spectrum.components[:k]
         self.explained_variance_ = spectrum.variances[:k]
@@ -185,7 +184,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         self.n_above_noise_ = spectrum.above_noise
         self.noise_level_ = spectrum.noise_level
         self.mean_ = spectrum.mean if fitted.schema is None else fitted.schema.decode(spectrum.mean[None, :])[0]
-        super()._keep(fit)
+        super()._keep(fitted)
 
     @property
     def _pca_fit(self) -> PCAFit:

@@ -51,7 +51,7 @@ class RadiusChoice:
     Attributes
     ----------
     noise : float
-        Mean square noise of the centers, which grows with the square of the radius.
+        Mean square noise of the released vectors, which grows with the square of the radius.
     clipping : float
         Mean squared distance by which rows are clipped, according to the released norms.
     largest : float
@@ -110,14 +110,14 @@ _SHOWN = 6
 
 @dataclass(frozen=True, kw_only=True)
 class SizeOption:
-    """A sample size and the excess cost that it is predicted to have, over the cost of the best centers; public.
+    """A sample size and the excess cost that it is predicted to have, over the cost of the best value; public.
 
     Attributes
     ----------
     size : float
         Expected number of rows in the sample.
     noise, sampling : float
-        Predicted excess cost of the noise on the centers, and of the rows that are not in the sample.
+        Predicted excess cost of the noise, and of the rows that are not in the sample.
     flat : float
         Share of the price of the rounds that does not depend on the norm of a record.
     growth : float
@@ -313,11 +313,11 @@ class Plan(Carded):
 
     @property
     def quality(self) -> Any:
-        """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
+        """What the mechanism predicts of its value before the release; None if it predicts nothing."""
         return self.quality_of(None)
 
     def quality_of(self, value: object) -> Any:
-        """The same after a release, whose value shows how much of the cost the centers explain."""
+        """The same after a release, whose value the prediction may use."""
         if self.norms is None:
             return None
         clipping = None if self.radius_choice is None else self.radius_choice.clipping
@@ -378,7 +378,7 @@ class Plan(Carded):
         earlier = [part.epsilon for part in self.spent]
         limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
         own = [part for part in self.spent if part.shift == 0.0]
-        parts = tuple(part.price() for part in (*own, self.price))
+        parts = tuple(part.bare() for part in (*own, self.price))
         return Certificate(
             epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
             delta=sum_up(part.delta for part in parts),

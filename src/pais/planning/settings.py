@@ -76,8 +76,8 @@ class Settings(ABC):
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. None lets the
-        plan choose; for all but k-means it means "free".
+        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. With None, each
+        model has a rule of its own, which its settings state.
     mechanism : {"gaussian", "laplace", "l2"}
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
@@ -86,7 +86,8 @@ class Settings(ABC):
         Number of "auto" columns, whose bounds the survey finds. `for_rows` sets it.
     """
 
-    #: What the fit releases, for the entry in a ledger.
+    #: What the fit releases, in errors and in the ledger entry of a Gaussian survey and its release. Other entries of a
+    #: release have the name of its mechanism.
     what: ClassVar[str] = "fit"
 
     #: Whether there is no pure mechanism.
@@ -130,8 +131,8 @@ class Settings(ABC):
         schema, unit = (None, None) if facts is None else (facts.schema, facts.unit)
         return opened(rows, schema, unit).collecting(random_state)
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
-        """The survey of the facts that are not stated.
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The stages of a survey of the facts that are not stated.
 
         With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are
         stated together with a radius, because the expected sample size and the number of rounds follow from them.
@@ -157,7 +158,7 @@ class Settings(ABC):
         return self.plan(facts, rows.n_features)
 
     def result(self, plan: Plan, release: Release, facts: Facts) -> Fit:
-        """The fit with what was released."""
+        """The fit with what was released. A model overrides this if its fit computes more from the value."""
         return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
 
     @abstractmethod

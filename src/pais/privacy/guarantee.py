@@ -1,4 +1,4 @@
-"""The default delta of a guarantee, and warnings about weak guarantees and useless results."""
+"""The default delta of a guarantee, and warnings about weak guarantees."""
 
 from __future__ import annotations
 
@@ -125,30 +125,6 @@ def reuse_concern(shift: float) -> str | None:
         "these facts come from the Gaussian survey of another fit. The price of a fit from them holds for an epsilon "
         "that you chose before you saw the survey. Otherwise, add the price of the fit that made the survey: charge "
         "both to one ledger."
-    )
-
-
-#: Predicted cost over that of k-means without noise from which a fit warns. Chosen by eye (80c6e7b).
-POOR_RATIO = 2.0
-
-
-def structure_concern(n_clusters: int, effective_centers: int, *, predicted_ratio: float = 1.0) -> str | None:
-    """Return a warning text if centers are fewer than asked for, or predicted to be poor, because of noise; or None."""
-    if effective_centers >= n_clusters and predicted_ratio < POOR_RATIO:
-        return None
-    if effective_centers >= n_clusters:
-        return (
-            f"the spread within segments is predicted to be {predicted_ratio:.2g} times that of k-means without noise. "
-            "Raise epsilon, ask for fewer clusters, use fewer columns, or collect more rows."
-        )
-    centers = (
-        f"all {n_clusters} centers are the same noisy mean"
-        if effective_centers <= 1
-        else f"only {effective_centers} of {n_clusters} centers are above the noise; the others repeat them"
-    )
-    return (
-        f"noise hides the clusters: {centers}. Raise epsilon, ask for fewer clusters, use fewer columns, or collect "
-        "more rows."
     )
 
 

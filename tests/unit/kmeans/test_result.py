@@ -13,8 +13,7 @@ import pais
 from pais._base.cards import number
 from pais.accounting.certificate import digest
 from pais.errors import ArgumentError
-from pais.kmeans.result import nearest, readability_concern, readability_of
-from pais.privacy.guarantee import structure_concern
+from pais.kmeans.result import nearest, readability_concern, readability_of, structure_concern
 from pais.show.page import report_html
 from tests.support.kmeans_cases import ROWS, stated
 
