@@ -28,7 +28,7 @@ from pais import (
     sample,
     survey,
 )
-from pais._base import numerics as rowwise
+from pais._base import rowwise
 from pais._base.lattice import Lattice, bin_of, edges
 from pais.data import ball as ball_module
 from pais.data.engines.base import WeightedRows

@@ -19,8 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import special
 
-from pais._base.numerics import FloatArray, norms_of
+from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, RandomState, SecureBits, SeededBits, bit_source
+from pais._base.rowwise import norms_of
 from pais._version import __version__
 from pais.auditing.pairs import NeighbourPair
 from pais.data.ball import Ball

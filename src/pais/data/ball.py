@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pais._base import files, validate
-from pais._base.numerics import ULP, FloatArray, norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
+from pais._base.numerics import ULP, FloatArray
+from pais._base.rowwise import norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
 from pais.errors import ArgumentError, DataError
 
 _UNDERFLOW = 1e-150

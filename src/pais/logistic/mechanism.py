@@ -11,8 +11,9 @@ from scipy import special
 from pais._base import validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice
-from pais._base.numerics import FloatArray, norms_of
+from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows

@@ -20,8 +20,9 @@ from scipy import special
 from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice, Tails, current_tape, rounded_noise
-from pais._base.numerics import ULP, FloatArray, divide_up, exact, multiply_up, norms_of
+from pais._base.numerics import ULP, FloatArray, divide_up, exact, multiply_up
 from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
 from pais.data.ball import norm_order
 from pais.errors import ArgumentError, ConvergenceError
 from pais.privacy.amplification import largest_shift

@@ -13,8 +13,9 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
-from pais._base.numerics import ULP, FloatArray, divide_down, multiply_down, norms_of
+from pais._base.numerics import ULP, FloatArray, divide_down, multiply_down
 from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError

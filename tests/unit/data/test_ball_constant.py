@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pais import ArgumentError, Ball
-from pais._base.numerics import rough_slack, square_sums
+from pais._base.rowwise import rough_slack, square_sums
 from pais.data import ball as ball_module
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 

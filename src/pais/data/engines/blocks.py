@@ -28,7 +28,8 @@ from pais._base.lattice import (
     main_octaves,
     steps_per_unit,
 )
-from pais._base.numerics import ULP, FloatArray, sum_columns
+from pais._base.numerics import ULP, FloatArray
+from pais._base.rowwise import sum_columns
 from pais.data.ball import Ball, settled
 from pais.privacy.rules import Rule
 
