@@ -88,10 +88,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Fit, and store what all estimators show."""
         # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
         # during this fit.
-        charged = accounts(self.ledger)
+        payers = accounts(self.ledger)
         self._before_fit(X)
         settings = self._settings()
-        charged.check(settings.price)
+        payers.check(settings.price)
         rows = self._opened(X)
         if not isinstance(X, Engine):
             # The unit and the columns of an engine were chosen when it was opened.
@@ -100,7 +100,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(2**31))
-        fitted = fit(rows, settings, random_state=seed, ledger=charged)
+        fitted = fit(rows, settings, random_state=seed, ledger=payers)
         self._keep(fitted)
         if fitted.survey is not None:
             warn(fitted.survey.columns_concern, SurveyWarning)
@@ -131,7 +131,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
             raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
         if self.columns is not None or self.unit is not None or is_streamed(X):
-            return self._streamed(X)
+            return self._by_source(X)
         table = table_of(self._rows(X, reset=True))
         names = getattr(self, "feature_names_in_", None)
         self._columns_in = None if names is None else tuple(map(str, names))
@@ -143,8 +143,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             require_finite_rows(engine)
         return engine
 
-    def _streamed(self, X: Any) -> Engine:
-        """Open rows that are not in memory, or columns that the user states, and record the names of the columns."""
+    def _by_source(self, X: Any) -> Engine:
+        """Open rows that have stated columns or a unit, or are not in memory, and record the names of the columns."""
         engine = source(
             X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )

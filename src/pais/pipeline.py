@@ -230,8 +230,8 @@ class ReleaseSettings(Protocol[R]):
     def for_rows(self, rows: Engine) -> ReleaseSettings[R]:
         """Return the settings for a source, before a row is read. Raises if they do not fit its columns."""
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
-        """The survey of what is not stated."""
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The stages of a survey of what is not stated; `fit` runs them."""
 
     def surveyed(self, findings: Findings) -> Any:
         """The facts behind a plan: what is stated and what the survey found."""
@@ -263,29 +263,29 @@ def fit(
     Guarantee. The costs of the parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. Survey and
     release are each charged before they draw noise: `tests/unit/accounting/test_ledger_charging.py`.
     """
-    charged = accounts(ledger)
+    payers = accounts(ledger)
     settings.require()
     if facts is None:
-        charged.check(settings.price)
+        payers.check(settings.price)
     engine = settings.opened(rows, facts, random_state)
     settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
-    if counted and charged.empty and random_state is None:
+    if counted and payers.empty and random_state is None:
         warn(ledger_concern(settings.epsilon))
     if facts is None:
-        survey = settings.survey(engine, random_state)
-        if survey.gaussian:
+        stages = settings.stages(engine, random_state)
+        if stages.gaussian:
             # Survey and release have one price together, which is charged before the survey draws noise.
             whole = replace(settings.price, what=f"survey and {settings.what}", unit=engine.unit_column)
-            charged = Prepaid(charged, whole)
-        findings = survey.run(engine, charged, random_state)
+            payers = Prepaid(payers, whole)
+        findings = stages.run(engine, payers, random_state)
         engine, found = findings.engine, settings.surveyed(findings)
     else:
         found = facts.about(engine.unit, engine.schema)
     plan = settings.planned(found, engine)
     _require_price(plan, found.spent, settings)
-    release = run(plan, engine, random_state=random_state, ledger=charged)
-    return settings.result(plan, release, found)
+    released = run(plan, engine, random_state=random_state, ledger=payers)
+    return settings.result(plan, released, found)
 
 
 def _require_price(plan: Plan, spent: tuple[Part, ...], settings: ReleaseSettings[R]) -> None:
@@ -330,13 +330,13 @@ def run(
     `plan.spent` is charged too, to each ledger that does not hold it yet.
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
-    charged, plan = accounts(ledger), plan.certified()
-    charged.check(*plan.due)
+    payers, plan = accounts(ledger), plan.certified()
+    payers.check(*plan.due)
     bits, engine = bit_source(random_state), opened(rows, plan.schema, plan.unit)
     plan.require_columns(engine)
     plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
-    sample = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
-    return measure(plan, sample, charged, bits)
+    drawn = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
+    return release_once(plan, drawn, payers, bits)
 
 
 @validate.without_sizes
@@ -401,12 +401,12 @@ def release(
         unit=sample.unit,
         schema=sample.schema,
     )
-    charged = accounts(ledger)
-    charged.check(*plan.due)
-    return measure(plan, sample, charged, bit_source(random_state, stream=1))
+    payers = accounts(ledger)
+    payers.check(*plan.due)
+    return release_once(plan, sample, payers, bit_source(random_state, stream=1))
 
 
-def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:
+def release_once(plan: Plan, sample: WeightedSample, payers: Accounts, bits: BitSource) -> Release:
     """Charge a plan to accounts, then run its mechanism on the sample, once."""
     if sample.rule is not plan.rule or sample.ball is not plan.ball or sample.unit != plan.unit:
         raise MismatchError("the sample was drawn by another rule, ball or unit than the plan. Draw it again.")
@@ -417,7 +417,7 @@ def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSour
     *earlier, price = plan.due
     # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.
     own = replace(price, n_features=sample.n_features, secure_randomness=secure)
-    entries = charged.spend(*earlier, own)  # [note: ledger-4]
+    entries = payers.spend(*earlier, own)  # [note: ledger-4]
     with on_sample(content, plan):
         value = plan.mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.

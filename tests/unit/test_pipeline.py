@@ -11,7 +11,7 @@ import pais
 from pais._base.randomness import bit_source
 from pais.accounting.ledger import accounts
 from pais.kmeans.rounds import Round
-from pais.pipeline import measure
+from pais.pipeline import release_once
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 4)) * 0.3
 BALL = pais.Ball(radius=1.0)
@@ -217,7 +217,7 @@ def test_a_plan_for_another_rule_or_ball_than_the_sample_is_refused_before_it_is
     for ball, rule in ((BALL, pais.UniformRule(rate=1e-3)), (pais.Ball(radius=50.0), plan.rule)):
         sample = pais.sample(ROWS, ball=ball, rule=rule)
         with pytest.raises(pais.MismatchError):
-            measure(plan, sample, accounts(ledger), bit_source(None))
+            release_once(plan, sample, accounts(ledger), bit_source(None))
         assert not sample.spent
     assert ledger.spent.epsilon == 0.0
 

@@ -152,7 +152,7 @@ class Part:
         """Whether equal descriptions mean equal releases: all classes in it are defined by this package."""
         return files.is_complete(self.to_dict())
 
-    def price(self) -> Part:
+    def bare(self) -> Part:
         """The same price without the numbers from which it was computed."""
         return Part(what=self.what, epsilon=self.epsilon, delta=self.delta, unit=self.unit)
 

@@ -146,7 +146,7 @@ def source(
             separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
         ),
     )
-    return _opened(data, selection, columns, on_rows)
+    return _open(data, selection, columns, on_rows)
 
 
 @without_sizes
@@ -174,10 +174,11 @@ def cells(
         marked=True,
         dialect=Dialect(**dialect),
     )
-    return _opened(data, selection, columns, on_rows)
+    return _open(data, selection, columns, on_rows)
 
 
-def _opened(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:
+def _open(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:
+    """Open data for `source` and `cells`. Data that is open already must have been opened in the same way."""
     if isinstance(data, Engine):
         _require_same(data, selection, columns)
         return data
@@ -185,7 +186,7 @@ def _opened(data: object, selection: Columns, columns: object, on_rows: Callable
         selection, data = replace(selection, dialect=data.dialect_beside(selection.dialect)), data.path
     if selection.widths and not _is_spark_frame(data):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
-    engine = _open(data, selection, on_rows)
+    engine = _engine_of(data, selection, on_rows)
     if selection.missing == "error":
         require_finite(engine)
     return engine
@@ -233,7 +234,8 @@ def names_of(data: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
+def _engine_of(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
+    """The engine for this kind of data."""
     if isinstance(data, (str, Path)):
         return ArrowEngine(files_of(data), selection, on_rows=on_rows)
     if isinstance(data, pa_dataset.FileSystemDataset):

@@ -86,7 +86,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def measure(self, content: Any, ball: Ball, bits: BitSource) -> object:
-        """Compute the noised value. `release` calls this once per sample.
+        """Compute the noised value. `pipeline.release_once` calls this once per sample, after the charge.
 
         The content is `WeightedRows`, or `AllRows` if the mechanism `streams` and the rule keeps all rows.
         """

@@ -162,7 +162,7 @@ class Clipping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class SamplingError:
     """Public estimate of what sampling does to the moments of the rows.
 
     Attributes
@@ -259,7 +259,7 @@ class PrincipalComponents:
 
 
 def principal_components(
-    value: MomentValue, *, center: FloatArray, clipping: Clipping | None = None, sampling: Sampling | None = None
+    value: MomentValue, *, center: FloatArray, clipping: Clipping | None = None, sampling: SamplingError | None = None
 ) -> PrincipalComponents:
     """Principal components of rows from their noisy second moment about a center, which has a constant coordinate."""
     clipping = Clipping() if clipping is None else clipping
@@ -454,12 +454,12 @@ def _tail(fit: Fit) -> Tail | None:
     return None if counts is None else Tail.of(counts)
 
 
-def _sampling(plan: Plan) -> Sampling | None:
+def _sampling(plan: Plan) -> SamplingError | None:
     """What sampling adds to the errors, from the norms of the plan; None if all rows are used."""
     if plan.norms is None or plan.rule.keeps_all:
         return None
     norms = plan.norms.norms
-    return Sampling(
+    return SamplingError(
         norms=np.sqrt(np.maximum(np.square(norms) - plan.ball.constant**2, 0.0)),
         masses=plan.norms.masses,
         spare=1.0 / plan.rule.probability(norms) - 1.0,

@@ -571,7 +571,7 @@ class Stages:
     def gaussian(self) -> bool:
         return self.noise is not None and self.noise.gaussian
 
-    def run(self, engine: Engine, charged: Accounts, random_state: RandomState | BitSource) -> Findings:
+    def run(self, engine: Engine, payers: Accounts, random_state: RandomState | BitSource) -> Findings:
         """Run all stages, and charge them to accounts that the caller has checked."""
         if self.noise is None:
             return Findings(engine=engine)
@@ -591,6 +591,6 @@ class Stages:
             noise = self.noise.part(stage.share)
             totals = stage.read(engine, noise, bits)
             if entries is None:
-                entries = charged.spend(part)  # [note: ledger-3]
+                entries = payers.spend(part)  # [note: ledger-3]
             engine, found[stage.name] = stage.release(totals, engine, noise, bits)
         return Findings(engine=engine, noise=self.noise, part=part, ledger_entries=tuple(entries or ()), found=found)

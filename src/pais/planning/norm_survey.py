@@ -99,8 +99,8 @@ def survey(
     Guarantee. In each stage, a record changes one bin by one, or one sum by a vector within a ball that was already
     released. The costs of the stages add up to `epsilon`: `tests/theory/test_survey.py`.
     """
-    charged = accounts(ledger)
-    charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    payers = accounts(ledger)
+    payers.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
     level = None if quantile is None else validate.quantile(quantile)
     noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
     if center is None and engine.schema is not None:
@@ -108,7 +108,7 @@ def survey(
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
     stages = survey_stages(engine, noise, origin, random_state)
-    survey = survey_of(stages.run(engine, charged, random_state), level)
+    survey = survey_of(stages.run(engine, payers, random_state), level)
     warn(survey.columns_concern, SurveyWarning)
     return survey
 

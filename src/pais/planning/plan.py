@@ -378,7 +378,7 @@ class Plan(Carded):
         earlier = [part.epsilon for part in self.spent]
         limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
         own = [part for part in self.spent if part.shift == 0.0]
-        parts = tuple(part.price() for part in (*own, self.price))
+        parts = tuple(part.bare() for part in (*own, self.price))
         return Certificate(
             epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
             delta=sum_up(part.delta for part in parts),

@@ -130,8 +130,8 @@ class Settings(ABC):
         schema, unit = (None, None) if facts is None else (facts.schema, facts.unit)
         return opened(rows, schema, unit).collecting(random_state)
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
-        """The survey of the facts that are not stated.
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The stages of a survey of the facts that are not stated.
 
         With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are
         stated together with a radius, because the expected sample size and the number of rounds follow from them.

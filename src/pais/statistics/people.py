@@ -121,7 +121,7 @@ class PeopleSettings(TotalSettings):
         bounds = facts.found["people"] if stated is None else [Bound(size=stated)] * len(blocks)
         return replace(asked, bounds=tuple(bounds))
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """Bounds of "auto" columns, numbers of values beyond bounds, and the norms of people, as far as not stated."""
         asked = self.statistic(rows.schema)
         bounds, norms, ends = self.bounds_share(rows, is_exact=self.recipe.power > 0), 0.0, 0.0

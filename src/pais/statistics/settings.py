@@ -175,8 +175,8 @@ class TableSettings(ABC):
         """The settings for an open table: these, unless it protects people and the statistic is a total over rows."""
         return self
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
-        """The bounds of "auto" columns."""
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The stage that finds the bounds of "auto" columns."""
         noise = self.survey_noise(self.bounds_share(rows))
         return Stages() if noise is None else Stages(noise=noise, stages=(ColumnBounds(),), passes=2)
 
@@ -297,7 +297,7 @@ class StatisticSettings(TableSettings):
             return Guarantee(epsilon, 0.0, PURE_NOISE)
         return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
 
-    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """The number of rows for a sample, and the bounds of "auto" columns."""
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE

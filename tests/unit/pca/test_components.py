@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 from pais import Ball, MomentValue, NormDistribution
 from pais._base.numerics import FloatArray
-from pais.pca.components import Clipping, Sampling, principal_components, shrunk_spectrum
+from pais.pca.components import Clipping, SamplingError, principal_components, shrunk_spectrum
 
 CONSTANT = 0.5
 
@@ -206,7 +206,7 @@ def test_errors_hold_the_sample() -> None:
     longer = np.column_stack([rows, np.full(len(rows), CONSTANT)])
     norms = np.linalg.norm(rows, axis=1)
     kept = np.clip(0.1 * norms, 0.05, 1.0)
-    sampling = Sampling(norms=norms, masses=np.ones(len(rows)), spare=1.0 / kept - 1.0)
+    sampling = SamplingError(norms=norms, masses=np.ones(len(rows)), spare=1.0 / kept - 1.0)
     variances, errors = [], []
     for _ in range(200):
         drawn = rng.random(len(rows)) < kept
