@@ -212,7 +212,7 @@ class ReleaseSettings(Protocol[R]):
 
     @property
     def what(self) -> str:
-        """What is released, for the entry in a ledger."""
+        """What is released, for the ledger entry of a Gaussian survey and its release together."""
 
     @property
     def epsilon(self) -> float: ...

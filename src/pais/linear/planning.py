@@ -66,8 +66,8 @@ class LinearSettings(SampleSettings):
     fit_intercept : bool
         Whether there is an intercept.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`. Without a `sample_size`, all rows are used if the sample would have more than half of them or
-        would add more to the errors of coefficients than the noise does.
+        See `Settings`. A `sample_size` of None means "free". All rows are used if such a sample would have more than
+        half of them, or would add more to the errors of coefficients than the noise does.
     """
 
     what = "regression"

@@ -59,7 +59,7 @@ class LogisticSettings(SampleSettings):
     groups : tuple of tuple of int
         Coordinates of each feature with at least two categories. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`.
+        See `Settings`. A `sample_size` of None means "free".
     """
 
     what = "logistic regression"

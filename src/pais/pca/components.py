@@ -52,7 +52,8 @@ class PCASettings(SampleSettings):
     names : tuple of str, optional
         Names of the columns, if they have any. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`. Without a `sample_size`, all rows of a small table are used.
+        See `Settings`. Without a `sample_size`, all rows are used if the table has at most 2^24 numbers or the sample
+        would have more than half of the rows. Otherwise it means "free".
     """
 
     what = "PCA"

@@ -76,8 +76,8 @@ class Settings(ABC):
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. None lets the
-        plan choose; for all but k-means it means "free".
+        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. With None, each
+        model has a rule of its own, which its settings state.
     mechanism : {"gaussian", "laplace", "l2"}
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
@@ -86,7 +86,8 @@ class Settings(ABC):
         Number of "auto" columns, whose bounds the survey finds. `for_rows` sets it.
     """
 
-    #: What the fit releases, for the entry in a ledger.
+    #: What the fit releases, in errors and in the ledger entry of a Gaussian survey and its release. Other entries of a
+    #: release have the name of its mechanism.
     what: ClassVar[str] = "fit"
 
     #: Whether there is no pure mechanism.

@@ -139,7 +139,7 @@ class TableSettings(ABC):
     @property
     @abstractmethod
     def what(self) -> str:
-        """What is released, for the entry in a ledger."""
+        """What is released, for the ledger entry of a Gaussian survey and its release together."""
 
     @abstractmethod
     def require(self) -> None:
