@@ -1,15 +1,17 @@
-"""Differentially private analysis: a small weighted sample, a private result, a certificate.
+"""Differentially private analysis: models and statistics of tables, each with a certificate of its guarantee.
 
-The path of the data::
+`DPKMeans`, `DPPCA`, `DPLinearRegression` and `DPLogisticRegression` are estimators as in scikit-learn, and statistics
+are functions such as `mean`. All take the path of `pais.pipeline.fit`::
 
-    rows ─► ball ─► profile ─► rule ─► sampler ─► mechanism ─► release
-    secret  bounded  cost(w)   q(norm)  rows, 1/q  noised       value + certificate
+    table ─► columns ─► units ─► ball ─► sampler ─► mechanism ─► release
+             vectors    masses   clipped  rows, 1/q   noised       value + certificate
 
-A `Ball` bounds the rows. A profile gives the privacy loss of a record from its norm and its weight. A rule turns the
-profile into an inclusion probability, and `sample` keeps each row with that probability. A mechanism computes on the
-sample and adds noise. `release` returns the noised value with a `Certificate` of the worst loss of any record.
-`calibrate` computes noise, sample size or guarantee from the other two. `run` executes all stages of a `Plan`.
-`DPKMeans` is the main entry point: it surveys the facts that the user does not state, plans, and runs.
+The table is opened, and a private survey finds the facts that the user does not state. A `Plan` follows from public
+numbers alone. Its rule decides the probability with which each row is kept, and may keep all. A mechanism computes on
+the rows that are kept and adds noise. The result has a `Certificate` of the worst loss of any record.
+
+Each step can also be taken by hand: `source`, `survey`, `Plan` and `run`, or `sample` and `release`. `calibrate`
+computes noise, sample size or guarantee from the other two.
 """
 
 import lazy_loader
