@@ -91,6 +91,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         payers = accounts(self.ledger)
         self._before_fit(X)
         settings = self._settings()
+        # `fit` checks the price too, but opening a table here may read its rows, and a refusal comes before that.
         payers.check(settings.price)
         rows = self._opened(X)
         if not isinstance(X, Engine):

@@ -1,4 +1,9 @@
-"""The one-line statistics: each reads a table once and returns a `Statistic`."""
+"""The one-line statistics, which return a `Statistic`.
+
+A release of all rows reads the table in one pass. With a unit, a pass before it counts the rows of each person. A
+survey reads the table too: for the bounds of "auto" columns, for the number of rows that a sample needs, and for bounds
+on what people contribute to sums and counts of rows.
+"""
 
 from __future__ import annotations
 
