@@ -45,13 +45,13 @@ class Recipe(ABC):
     is_linear: ClassVar[bool] = False
     #: Name of the mechanism where people are protected, if the statistic is a total over all of their rows.
     name_for_people: ClassVar[str] = ""
-    #: Whether it is defined for dates, and for categories.
+    #: Whether it is defined for dates, and for categories. If a value can be a date, `is_date` says which ones are.
     has_dates: ClassVar[bool] = True
     has_categories: ClassVar[bool] = True
     #: Whether a person counts once in each group, however many rows they have there.
     presence: ClassVar[bool] = False
     #: Power of the values whose sum decides the statistic, for bounds that are found privately; 0 if such bounds are to
-    #: hold nearly all values.
+    #: hold nearly all values. A power above 0 needs `noise_of_bounds`.
     power: ClassVar[int] = 0
     #: Whether the values beyond the bounds are counted. Those of a histogram are in its first and last bins.
     counts_clipped: ClassVar[bool] = True
