@@ -735,7 +735,7 @@ def drawn(rng: np.random.Generator) -> Case:
 
 
 def spread(per_call: int) -> list[Case]:
-    """So many cases of every call: it takes each part that it was given least often, and the rarest records of all."""
+    """So many cases of every call: it takes the part that it was given least often, the rarest records and stores."""
     taken: Counter[Any] = Counter()
     rng = np.random.default_rng(0)
 
@@ -745,9 +745,9 @@ def spread(per_call: int) -> list[Case]:
         taken[found] += 1
         return found
 
-    found = {}
+    found, carried = {}, (*RECORDS, *UNREADABLE, *PEOPLE, *STORES, *ONCE, *ARRAYS)
     for what in SUBJECTS:
-        taken = Counter({name: taken[name] for name in (*RECORDS, *UNREADABLE, *PEOPLE)})
+        taken = Counter({name: taken[name] for name in carried})
         for _ in range(per_call):
             case = combined(what, take)
             found[case.name] = case

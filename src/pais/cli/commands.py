@@ -533,7 +533,7 @@ def _arguments(name: str, wanted: Any) -> dict[str, Any]:
 
 def _columns_and_groups(name: str, wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
     """What --columns and --by state about columns, and the names of those that form groups."""
-    columns = columns_of(wanted.columns)
+    command, columns = name.replace("_", "-"), columns_of(wanted.columns)
     groups = columns_of(wanted.by, "--by") if "=" in (wanted.by or "") else None
     if isinstance(columns, tuple):
         raise ArgumentError(
@@ -558,13 +558,13 @@ def _columns_and_groups(name: str, wanted: options.Table) -> tuple[Schema | None
         )
     if not summarised and name not in ("count", "count_people"):
         raise ArgumentError(
-            f"`pais {name}` needs at least one column. State it, such as --columns age=18:100, or age=auto for bounds "
-            "that are found privately."
+            f"`pais {command}` needs at least one column. State it, such as --columns age=18:100, or age=auto for "
+            "bounds that are found privately."
         )
     for column in summarised:
         if isinstance(column, Scale):
             raise ArgumentError(
-                f"--columns states a number to divide {column.name!r} by, but `pais {name}` needs bounds. Write "
+                f"--columns states a number to divide {column.name!r} by, but `pais {command}` needs bounds. Write "
                 f"bounds, such as {column.name}=18:100, or {column.name}=auto for bounds that are found privately."
             )
     return Schema(tuple(facts)) if facts else None, by
