@@ -667,7 +667,7 @@ def _label_by_spark(rows: Engine, model: CenterModel, carried: tuple[str, ...], 
     """Let Spark write the labels: a directory of Parquet files, which is complete once Spark has committed it."""
     from pais.data.engines.spark import guarded
 
-    frame: Any = rows.labelled(model.centers, LABEL_COLUMN)  # type: ignore[attr-defined]  # the engine for Spark
+    frame: Any = model.labels(rows)
     columns = [f"`{name.replace('`', '``')}`" for name in (*carried, LABEL_COLUMN)]
     writer = frame.select(*columns).write.mode("overwrite" if wanted.overwrite else "error")
     guarded(lambda: writer.parquet(str(wanted.to.absolute())))
