@@ -122,6 +122,25 @@ def test_exact_prices_are_for_whole_tables_and_the_classes_of_the_package() -> N
     assert exact_epsilon(joint, ALL, ball) == 3
 
 
+class Double(pais.WeightedCount):
+    """A user's count, whose profile states twice the loss of a count, and whose exact price does not."""
+
+    @property
+    def profile(self) -> pais.LinearProfile:
+        return pais.LinearProfile(2.0 / self.noise.scale, 0.0)
+
+    def exact_epsilon(self, ball: pais.Ball) -> Fraction | None:
+        return Fraction(1, 1000)
+
+
+def test_an_exact_price_that_a_user_states_does_not_lower_the_certified_one() -> None:
+    mechanism = Double(noise=pais.laplace_noise(1.0))
+    object.__setattr__(mechanism, "exact_epsilon", lambda ball: Fraction(1, 1000))
+    ball = pais.Ball(radius=1.0, order=1)
+    assert exact_epsilon(mechanism, ALL, ball) is None
+    assert pais.Plan(ball=ball, rule=ALL, mechanism=mechanism, epsilon=5.0).price.epsilon >= 2.0
+
+
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(1, 10), Fraction(2, 7), Fraction(10**20 + 1, 10**20)])
 def test_certified_doubles_are_at_least_the_fraction(value: Fraction) -> None:
     number = at_least(value)

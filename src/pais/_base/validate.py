@@ -5,6 +5,7 @@ Error texts show scalar settings, which are public. They never show entries of a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -186,6 +187,16 @@ def share(name: str, value: object) -> float:
 
 def quantile(value: object) -> float:
     return number("quantile", value, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True)
+
+
+def stored_fields(value: object) -> None:
+    """Check the whole numbers and the numbers of a dataclass that may come from a file, by the types of its fields."""
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]  # callers are dataclasses
+        found = getattr(value, field.name)
+        if field.type == "int" and (isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 0):
+            raise ArgumentError(f"{field.name} is not a whole number from 0 on. Pass an integer.")
+        if field.type == "float" and not (isinstance(found, (int, float, np.floating)) and math.isfinite(found)):
+            raise ArgumentError(f"{field.name} is not a finite number. Pass one.")
 
 
 def count(name: str, value: object) -> int:

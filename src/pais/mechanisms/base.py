@@ -151,8 +151,10 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
     """
     if type(rule) is not UniformRule or rule.rate != 1.0:
         return None
-    # A subclass may override anything, so only a class that states its own price is asked.
-    return mechanism.exact_epsilon(ball) if "exact_epsilon" in vars(type(mechanism)) else None
+    # A class of a user may change anything, so only the classes of this package that state their own price are asked.
+    kind = type(mechanism)
+    is_own = kind.__module__.startswith("pais.") and "exact_epsilon" in vars(kind)
+    return kind.exact_epsilon(mechanism, ball) if is_own else None
 
 
 def added(prices: list[Fraction | None]) -> Fraction | None:

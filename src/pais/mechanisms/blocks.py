@@ -46,6 +46,8 @@ class Block(ABC):
     factor: float = 1.0
 
     def __post_init__(self) -> None:
+        # A column that is no number would select all rows at once.
+        validate.stored_fields(self)
         object.__setattr__(self, "factor", validate.positive("factor", self.factor))
 
     @property

@@ -148,6 +148,9 @@ class Grid:
     first: float
     n_points: int
 
+    def __post_init__(self) -> None:
+        validate.stored_fields(self)
+
     @classmethod
     def over(cls, column: int, center: float, scale: float, *, most_points: int, step: float | None = None) -> Grid:
         """The grid with a stated step, or with the smallest step 1, 2 or 5 times a power of ten for so many points."""

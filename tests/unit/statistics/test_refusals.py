@@ -12,6 +12,7 @@ import pytest
 
 import pais
 from pais import ArgumentError, BudgetError, DataError
+from pais.mechanisms.blocks import Split
 from tests.unit.statistics.test_functions import COLUMNS, REGIONS, TABLE
 
 AGE: dict[str, Any] = {"columns": {"age": (18, 100)}}
@@ -79,3 +80,14 @@ def test_a_mechanism_refuses_levels_and_grids_that_it_cannot_use() -> None:
             pais.GridQuantiles(epsilon=1.0, levels=levels, grids=(grid,))
     with pytest.raises(ArgumentError, match="grids"):
         pais.GridQuantiles(epsilon=1.0, levels=(0.5,), grids=())
+
+
+@pytest.mark.parametrize("column", [None, True, (0,), -1, 0.0, "0"])
+def test_a_column_that_is_no_number_is_refused_in_blocks_and_grids(column: Any) -> None:
+    """NumPy would take None or True as an index of all rows, so that a row adds many times its share."""
+    with pytest.raises(pais.ArgumentError, match="whole number"):
+        Split(column=column)
+    with pytest.raises(pais.ArgumentError, match="whole number"):
+        pais.Grid(column=column, center=0.0, scale=1.0, step=0.1, first=-10.0, n_points=21)
+    with pytest.raises(pais.ArgumentError, match="finite number"):
+        pais.Grid(column=0, center=0.0, scale=1.0, step=0.1, first=float("nan"), n_points=21)
