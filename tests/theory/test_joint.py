@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import pais
+from pais.privacy import amplification
 from pais.privacy.amplification import delta_after, joint_delta, largest_shift
 
 DELTA = 1e-6
@@ -194,3 +195,15 @@ def test_a_survey_that_costs_everything_is_refused() -> None:
 def test_an_absurd_shift_costs_everything_without_a_warning(shift: float) -> None:
     """A damaged certificate may state one. Its price is 1, and no number overflows on the way."""
     assert joint_delta(1.0, survey_shift=shift, rounds_epsilon=1.0, rounds_delta=1e-6) == 1.0
+
+
+@pytest.mark.parametrize("missed", [0.0, 1e-11, 1e-6])
+def test_the_covering_shift_has_at_least_its_delta_even_if_the_search_ends_early(
+    missed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(amplification, "largest_shift", lambda *target: largest_shift(*target) * (1.0 - missed))
+    found = mp.mpf(amplification._covering_shift(1.0, 1e-6))
+    with mp.workdps(40):
+        first, second = mp.ncdf(found / 2 - 1 / found), mp.ncdf(-found / 2 - 1 / found)
+        assert first - mp.e * second >= mp.mpf("1e-6")
+    assert found <= largest_shift(1.0, 1e-6) * (1.0 + 1e-5)
