@@ -114,7 +114,7 @@ def digest(rows: FloatArray) -> str:
 
 
 def settings(case: Case, rows: FloatArray, n_clusters: int, stated_radius: float | None) -> pais.KMeansSettings:
-    """What a case states: nothing, a ball, or a ball and norms that are taken from the rows as public."""
+    """The facts that a case states: none, a ball, or a ball and norms, which count as public."""
     radius, center, norms = None, None, None
     if case.stated != "nothing":
         middle = np.zeros(rows.shape[1]) if stated_radius is not None else rows.mean(axis=0)

@@ -82,7 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         return kind(**parameters, **others)
 
     def _before_fit(self, X: Any) -> None:
-        """What a subclass has to find out before there are settings."""
+        """Prepare what the settings of a subclass depend on, such as the target."""
 
     def _fit(self, X: Any) -> None:
         """Fit, and store what all estimators show."""

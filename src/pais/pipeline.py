@@ -93,7 +93,7 @@ class WeightedSample:
 
     @property
     def schema(self) -> Schema | None:
-        """What is public about the columns, if the rows are scaled vectors."""
+        """The public facts about the columns, if the rows are scaled vectors; else None."""
         return self._schema
 
     @property

@@ -82,7 +82,7 @@ def what_is_left(budget: float, spent: float) -> float:
     return left
 
 
-#: What a damaged description raises where it is rebuilt.
+#: Errors that rebuilding an object from a damaged description can raise.
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, PaisError)
 
 

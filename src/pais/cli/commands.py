@@ -162,7 +162,7 @@ def _require_visible(wanted: Any, noun: str, outputs: list[Path]) -> None:
 def paying(path: Path | None, *prices: Part) -> Iterator[Ledger | None]:
     """Open the ledger at a path, and check that it can pay these prices before other work. Never create a ledger.
 
-    If the work fails after the ledger was charged, the user is told: work that has drawn noise stays charged.
+    If the work fails after the charge, a message says that the charge stays, because noise may have been drawn.
     """
     if path is None:
         yield None

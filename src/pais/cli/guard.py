@@ -45,7 +45,7 @@ _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VALUE = rf"{_QUOTED}|\{{[^{{}}]*\}}|\[[^\[\]]*\]|[-+]?\d[\w.+-]*\w|\d|None\b"
 _CALL = re.compile(r"pais\.(ranges|days|weeks|months|quarters|years)\(([^()]*)\)")
 
-# What a name may stand between: it is no part of a path, of a longer name or of a quoted name.
+# Patterns for the text before and after a name, so that parts of paths, longer names and quoted names do not match.
 _BEFORE, _AFTER = r"(?<![\w/.'\"-])", r"(?![\w/'\"=-]|\.\w|\[')"
 
 

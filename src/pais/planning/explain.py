@@ -128,7 +128,7 @@ def _rows_lines(plan: Plan) -> list[str]:
 
 
 def _sample_lines(plan: Plan) -> list[str]:
-    """Who is kept, and how the size of the sample was chosen if the plan chose it."""
+    """Say which records the sample keeps, and how the plan chose its size."""
     kept = "each row kept with its probability, weight 1/probability"
     if plan.unit is not None:
         kept = f"each {person_of(plan.neighbours)} kept as a whole with its probability, weight mass/probability"

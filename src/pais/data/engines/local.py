@@ -1,7 +1,7 @@
 """Engines that read rows in this process: what they share, and the engine for rows in memory.
 
 `Members` counts the rows of each unit, and `UnitSampling` keeps whole units. `Candidates` holds rows of a survey's pass
-that a sample may keep, so that the sample needs no pass of its own. `LocalEngine` is the base of the engines.
+that a sample may keep, so that drawing the sample does not read the rows again. `LocalEngine` is the base class.
 """
 
 from __future__ import annotations
