@@ -95,8 +95,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         payers.check(settings.price)
         rows = self._opened(X)
         if not isinstance(X, Engine):
-            # The unit and the columns of an engine were chosen when it was opened.
-            self._warn_of_ids(names_of(X.X if isinstance(X, Labelled) else X), rows)
+            # The unit and the columns of an engine were chosen when it was opened. Ids are recognised by the names of
+            # their columns: those of people if `unit` is left out, and all of them among features.
+            ids = list(rows.names or ()) if self.columns is None else []
+            if self.unit is None:
+                header = names_of(X.X if isinstance(X, Labelled) else X)
+                warn(people_concern(header, _stated_names(self.columns)))
+                ids = [name for name in ids if not is_person(name)]
+            warn(id_concern(ids), QualityWarning)
         # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
@@ -107,14 +113,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             warn(fitted.survey.columns_concern, SurveyWarning)
             warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
-
-    def _warn_of_ids(self, header: list[str], rows: Engine) -> None:
-        """Warn of columns that look like ids, by their names: of people if `unit` is left out, and among features."""
-        ids = list(rows.names or ()) if self.columns is None else []
-        if self.unit is None:
-            warn(people_concern(header, _stated_names(self.columns)))
-            ids = [name for name in ids if not is_person(name)]
-        warn(id_concern(ids), QualityWarning)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""

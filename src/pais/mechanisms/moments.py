@@ -135,6 +135,7 @@ class MomentSum(Mechanism):
     largest: float
     n_rows: float
     name = "second moment"
+    order = 2.0
     protects_units = True
     streams = True
 
@@ -148,10 +149,6 @@ class MomentSum(Mechanism):
         """Loss of a record: the shift w z^2 / scale (QUADRATIC)."""
         scale = self.noise.scale * (1.0 - MARGIN)  # [note: moment-5]
         return GaussianProfile(math.inf, math.inf, square_scale=scale)
-
-    @property
-    def order(self) -> float:
-        return 2.0
 
     def require_lattice(self, extent: Extent) -> None:
         if extent.square > self.largest * (1.0 + 1e-9):  # [note: moment-7]

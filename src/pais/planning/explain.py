@@ -150,9 +150,8 @@ def _price_lines(plan: Plan) -> list[str]:
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
         f"removing one {person_of(plan.neighbours)}"
     ]
-    delta = plan.delta_choice
-    if delta.basis not in (STATED, PURE_NOISE):
-        lines.append(f"{_INDENT}noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}")
+    if plan.delta_basis not in (STATED, PURE_NOISE):
+        lines.append(f"{_INDENT}noise calibrated for delta {raised(plan.delta, 3)}: the {plan.delta_basis}")
     if plan.survey_shift != 0.0:
         lines.append(
             f"{_INDENT}this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "

@@ -184,7 +184,8 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
     solves_noise = noise is None
     if epsilon is not None and noise is None:
         if sample_size is None:
-            noise = solver.free_noise(epsilon)
+            # The noise at which sampling needs no more noise than all rows.
+            noise = solver.noise_of_all_rows(epsilon) * (1.0 + solver.room)
             rule = solver.solve_rule(epsilon, noise)
         else:
             noise, rule = solver.solve_noise(epsilon, sample_size)
@@ -206,7 +207,7 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
         sample_size=solver.norms.expected_size(rule),
         rule=rule,
         profile=solver.profile.with_noise(noise),
-        radius=solver.radius,
+        radius=solver.norms.radius,
     )
 
 
@@ -218,7 +219,7 @@ class Solver(ABC):
     norms: NormDistribution
     delta: float
     limit: float | None
-    #: Relative room that `free_noise` leaves for the gap of a numerical certificate.
+    #: Relative room of a noise that is not solved for, which covers the gap of a numerical certificate.
     room: ClassVar[float] = 0.0
 
     @abstractmethod
@@ -233,29 +234,21 @@ class Solver(ABC):
     def solve_rule(self, epsilon: float, noise: float) -> Rule:
         """The rule that keeps the fewest rows for this epsilon and noise."""
 
-    @property
-    def radius(self) -> float:
-        return self.norms.radius
-
     def noise_of_all_rows(self, epsilon: float) -> float:
         """Smallest noise that meets the guarantee if all rows are used."""
         if not isinstance(self.profile, ShiftProfile):
             # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
             least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
             return _representable(least, "noise")
-        at_one = float(self.profile(1.0, self.radius))
+        at_one = float(self.profile(1.0, self.norms.radius))
         return _representable(at_one / largest_shift(epsilon, self.delta) * (1.0 + _SHIFT_SLACK), "noise")
 
-    def free_noise(self, epsilon: float) -> float:
-        """The noise for `solve_rule` at which sampling needs no more noise than all rows."""
-        return self.noise_of_all_rows(epsilon) * (1.0 + self.room)
-
     def epsilon_of_all_rows(self, noise: float) -> float:
-        return epsilon_without_sampling(self.profile.with_noise(noise), self.radius, self.delta, n_knots=64)
+        return epsilon_without_sampling(self.profile.with_noise(noise), self.norms.radius, self.delta, n_knots=64)
 
     def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
         profile = self.profile.with_noise(noise)
-        return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
+        return worst_case_if_kept(rule, profile, radius=self.norms.radius, delta=self.delta).upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +292,7 @@ class ConstrainedSolver(Solver):
         # [note: calibrate-3]
         return ConstrainedRule(
             profile=self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             epsilon=epsilon,
             delta=self.delta,
             max_epsilon_if_kept=kept_limit(epsilon, self.limit),
@@ -322,7 +315,7 @@ class ConstrainedSolver(Solver):
     @functools.cached_property
     def _search_shifts(self) -> tuple[FloatArray, FloatArray | None]:
         """A few knots, and the Gaussian shifts there at weight 1 and noise factor 1; None for pure losses."""
-        knots = knot_norms(self.radius, _SEARCH_KNOTS)
+        knots = knot_norms(self.norms.radius, _SEARCH_KNOTS)
         return knots, self.profile.shift(knots) if isinstance(self.profile, ShiftProfile) else None
 
 
@@ -351,7 +344,7 @@ class FixedShapeSolver(Solver):
         epsilon = worst_case(
             rule,
             self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             delta=self.delta if self.delta > 0.0 else None,
             tolerance=CERTIFIED_TOLERANCE,
         ).upper
@@ -398,39 +391,39 @@ class FixedShapeSolver(Solver):
             sample_size=sample_size,
             n_rows=self.norms.n_rows,
             mean_square_norm=self.norms.mean_square_norm,
-            radius=self.radius,
+            radius=self.norms.radius,
             uniform_share=self.uniform_share,
         )
 
     def _largest_size(self) -> float:
         if self.sampling == "uniform":
             return self.norms.n_rows
-        return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
+        return largest_coreset_size(
+            self.norms.n_rows, self.norms.mean_square_norm, self.norms.radius, self.uniform_share
+        )
 
     def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
-        excess = self._guarantee_excess(rule, epsilon, noise)
-        if excess > 0.0:
-            return excess
-        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
-        return excess if kept <= 0.0 else kept
-
-    def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
+        # Gaussian noise is compared by delta, which needs no inverse.
         gaussian = isinstance(self.profile, ShiftProfile)
         worst = worst_case(
             rule,
             self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             epsilon=epsilon if gaussian else None,
             tolerance=CERTIFIED_TOLERANCE,
             enough=0.5 * (self.delta if gaussian else epsilon),
         ).upper
-        if not gaussian:
-            return worst / epsilon - 1.0  # [note: calibrate-4]
-        gap = float(np.log(worst) - np.log(self.delta))
-        # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
-        return gap if worst <= self.delta else max(gap, ULP)
+        if gaussian:
+            excess = float(np.log(worst) - np.log(self.delta))
+            # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
+            excess = excess if worst <= self.delta else max(excess, ULP)
+        else:
+            excess = worst / epsilon - 1.0  # [note: calibrate-4]
+        if excess > 0.0:
+            return excess
+        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
+        return excess if kept <= 0.0 else kept
 
 
 def _smallest(

@@ -87,12 +87,6 @@ def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed
     return DeltaChoice(used=used, certified=used, basis=STATED_ROWS)
 
 
-def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) -> float:
-    """The delta to request from a ledger before any row is read; `n_rows` is None if it is not surveyed yet."""
-    rows = 1.0 if n_rows is None else n_rows
-    return chosen_delta(delta, gaussian=gaussian, n_rows=rows, surveyed=n_rows is None).certified
-
-
 def epsilon_concern(epsilon: float) -> str | None:
     """Return a warning text for a large epsilon, or None."""
     epsilon = float(epsilon)

@@ -371,14 +371,10 @@ class GaussianProfile(ShiftProfile):
         for name in ("count_scale", "sum_scale", "square_scale"):
             object.__setattr__(self, name, validate.positive_or_infinite(name, getattr(self, name)))
         object.__setattr__(self, "n_iterations", validate.count("n_iterations", self.n_iterations))
-        if self._scales == (math.inf, math.inf, math.inf):
+        if math.isinf(min(self.count_scale, self.sum_scale, self.square_scale)):
             raise ArgumentError(
                 "count_scale, sum_scale and square_scale are all infinite, so nothing is released. Make one finite."
             )
-
-    @property
-    def _scales(self) -> tuple[float, float, float]:
-        return self.count_scale, self.sum_scale, self.square_scale
 
     def shift(self, norm: FloatArray) -> FloatArray:
         count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
@@ -391,7 +387,8 @@ class GaussianProfile(ShiftProfile):
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = validate.positive("noise", noise)
         # Round the scales down, toward more loss. A finite scale stays finite, since infinity means "not released".
-        count, total, square = (float(multiply_down(scale, noise)) for scale in self._scales)
+        scales = (self.count_scale, self.sum_scale, self.square_scale)
+        count, total, square = (float(multiply_down(scale, noise)) for scale in scales)
         return GaussianProfile(count, total, self.n_iterations, square)  # [note: profile-7]
 
     def __add__(self, other: GaussianProfile) -> GaussianProfile:
@@ -693,8 +690,9 @@ def add_profiles(profiles: Sequence[P]) -> P:
 
 def _total(profiles: Sequence[GaussianProfile]) -> GaussianProfile:
     rounds = [profile.n_iterations for profile in profiles]
-    scales = zip(*(profile._scales for profile in profiles), strict=True)
-    count, total, square = (_joint_scale(rounds, parts) for parts in scales)
+    count = _joint_scale(rounds, [profile.count_scale for profile in profiles])
+    total = _joint_scale(rounds, [profile.sum_scale for profile in profiles])
+    square = _joint_scale(rounds, [profile.square_scale for profile in profiles])
     return GaussianProfile(count, total, square_scale=square)
 
 

@@ -492,6 +492,7 @@ class NormDistribution:
     norms: FloatArray
     masses: FloatArray
     radius: float
+    n_rows: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", validate.radius(self.radius))
@@ -506,6 +507,7 @@ class NormDistribution:
             )
         object.__setattr__(self, "norms", np.minimum(norms, self.radius))
         object.__setattr__(self, "masses", masses)
+        object.__setattr__(self, "n_rows", n_rows)
         validate.freeze(self.norms, self.masses)
 
     def __repr__(self) -> str:
@@ -574,10 +576,6 @@ class NormDistribution:
         """Rebuild a distribution from its description."""
         norms, masses = (np.asarray(described[name], dtype=np.float64) for name in ("norms", "masses"))
         return cls(norms=norms, masses=masses, radius=described["radius"])
-
-    @property
-    def n_rows(self) -> float:
-        return float(self.masses.sum())
 
     @property
     def mean_square_norm(self) -> float:

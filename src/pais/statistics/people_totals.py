@@ -220,10 +220,6 @@ class PeopleTotals(VectorStatistic):
             raise ArgumentError("a bound on what a person adds is in rows. Pass a number from 1e-9 to 4e9.")
 
     @property
-    def order(self) -> None:
-        return None
-
-    @property
     def _norm_order(self) -> float:
         return 2.0 if isinstance(self.noise, GaussianNoise) else 1.0
 
