@@ -336,11 +336,12 @@ def certified_epsilon(
         )
         if at_budget.upper <= delta:  # [note: release-2]
             return budget
-    fixed = delta if gaussian else None
-    cost = worst_case(rule, profile, radius=radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
     fraction = exact_epsilon(mechanism, rule, ball)
-    if fraction is not None:
-        cost = min(cost, at_least(fraction))
+    if fraction is None:
+        fixed = delta if gaussian else None
+        cost = worst_case(rule, profile, radius=radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    else:
+        cost = at_least(fraction)
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
         # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
         return budget

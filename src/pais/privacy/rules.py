@@ -309,6 +309,8 @@ class ConstrainedRule(Rule):
             probability = _chord(norm, self.radius, self._knots, self._values)
             probability *= 1.0 + 4 * ULP  # [note: table-4]
             return np.minimum(probability, 1.0, out=probability)
+        if self._values[0] == self._values[-1]:
+            return np.full(norm.shape, self._values[0])
         return self._values.take(_step_up(norm, self.radius, self._knots))  # [note: table-5]
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -324,7 +326,11 @@ class ConstrainedRule(Rule):
         )  # [note: table-7]
 
     def breakpoints(self, radius: float) -> FloatArray:
-        return np.append(self._knots[self._knots < radius], radius)
+        points = self._knots
+        if type(self) is ConstrainedRule and not self.linear_between_breakpoints:
+            # The probability is the same up to the last of several knots with equal values. [note: table-8]
+            points = points[np.concatenate([[True], self._values[1:-1] != self._values[2:], [True]])]
+        return np.append(points[points < radius], radius)
 
 
 def _rising(probabilities: FloatArray) -> FloatArray:
