@@ -129,21 +129,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
         if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
             raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
-        if self.columns is not None or self.unit is not None or is_streamed(X):
-            return self._by_source(X)
-        table = table_of(self._rows(X, reset=True))
-        names = getattr(self, "feature_names_in_", None)
-        self._columns_in = None if names is None else tuple(map(str, names))
-        # Survey and plan record the names of the columns.
-        engine = MemoryEngine(table, names=self._columns_in)
-        if self.missing != "drop":
-            # Raises for an unknown value, and for midpoints of columns without bounds.
-            Columns(missing=self.missing)
-            require_finite_rows(engine)
-        return engine
-
-    def _by_source(self, X: Any) -> Engine:
-        """Open rows that have stated columns or a unit, or are not in memory, and record the names of the columns."""
+        if self.columns is None and self.unit is None and not is_streamed(X):
+            table = table_of(self._rows(X, reset=True))
+            seen = getattr(self, "feature_names_in_", None)
+            self._columns_in = None if seen is None else tuple(map(str, seen))
+            # Survey and plan record the names of the columns.
+            in_memory = MemoryEngine(table, names=self._columns_in)
+            if self.missing != "drop":
+                # Raises for an unknown value, and for midpoints of columns without bounds.
+                Columns(missing=self.missing)
+                require_finite_rows(in_memory)
+            return in_memory
         engine = source(
             X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )

@@ -184,7 +184,7 @@ def sample(
 
 
 def sample_for(
-    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
+    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy = "auto"
 ) -> WeightedSample:
     """Draw a sample, of a mechanism if it is known. If the rule keeps all rows and it streams, no row is held."""
     engine.require_width(ball)
@@ -305,7 +305,6 @@ def run(
     rows: object,
     *,
     random_state: RandomState = None,
-    strategy: Strategy = "auto",
     ledger: Ledger | Accounts | None = None,
 ) -> Release:
     """Execute a plan on rows and return a protected value with its certificate.
@@ -318,8 +317,6 @@ def run(
         Any input of `pais.source`; secret.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value is not private.
-    strategy : {"auto", "pass", "thin"}
-        How the sample is drawn: see `pais.sample`.
     ledger : Ledger, optional
         Charged for the release, as is every active ledger.
 
@@ -331,16 +328,16 @@ def run(
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     payers, plan = accounts(ledger), plan.certified()
-    return _run(plan, rows, payers, random_state, strategy)
+    return _run(plan, rows, payers, random_state)
 
 
-def _run(plan: Plan, rows: object, payers: Accounts, random_state: RandomState, strategy: Strategy = "auto") -> Release:
+def _run(plan: Plan, rows: object, payers: Accounts, random_state: RandomState) -> Release:
     """Execute a plan that was certified in this call."""
     payers.check(*plan.due)
     bits, engine = bit_source(random_state), opened(rows, plan.schema, plan.unit)
     plan.require_columns(engine)
     plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
-    drawn = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
+    drawn = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits)
     return release_once(plan, drawn, payers, bits)
 
 

@@ -155,15 +155,15 @@ def column_ranges(
     Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
     """
     places, d = tuple(positions), len(positions)
-    first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
+    _, first = _sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits)
     rough = [_rough_range(sides) for sides in first]
     n_cells = [number_of_cells(sides) for sides in first]
     means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
     counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
     law = noise.on_cells(_SIZE_SHARE, d)
-    noisy = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
+    noisy, estimates = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
     ranges = []
-    for coarse, before, mean, fine, sides in zip(rough, first, means, _estimates(noisy), noisy, strict=True):
+    for coarse, before, mean, fine, sides in zip(rough, first, means, estimates, noisy, strict=True):
         spread = None
         if any(fine):
             below, above = sides
@@ -258,8 +258,11 @@ def _gaps(
 
 def _sides(
     counts: IntArray, engine: Engine, bins_per_octave: Sequence[int], noise: NoiseLaw, bits: BitSource
-) -> list[list[NoisyCounts]]:
-    """For each column, the noisy numbers of cells below and above its center, by size."""
+) -> tuple[list[list[NoisyCounts]], list[list[NormCounts | None]]]:
+    """For each column, the noisy numbers of cells below and above its center, by size, and their estimates.
+
+    An estimate is None if no cells are seen.
+    """
     # Merge neighbouring bins before the noise is drawn.
     merged = [
         side.reshape(2 * OCTAVES * bins, -1).sum(axis=1)
@@ -275,12 +278,8 @@ def _sides(
         NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk)
         for number, side in enumerate(np.split(noisy, ends[:-1]))
     ]
-    return [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
-
-
-def _estimates(columns: Sequence[Sequence[NoisyCounts]]) -> list[list[NormCounts | None]]:
-    """The estimated numbers of cells on each side of each column; None if none are seen."""
-    return [[side.estimate() for side in sides] for sides in columns]
+    columns = [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
+    return columns, [[side.estimate() for side in column] for column in columns]
 
 
 def _means(

@@ -376,7 +376,24 @@ class SampleSettings(Settings):
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
         self.require()
         d = validate.count("n_features", n_features)
-        norms = _norms_on(ball, norms, d, self)
+        validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+        validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+        if ball.order != self.order:
+            raise MismatchError(
+                f"the ball has order={ball.order:g}, which mechanism={self.mechanism!r} cannot use. Pass order=1 for "
+                "'laplace' and order=2 for the others."
+            )
+        if norms.radius < ball.radius:
+            raise MismatchError(
+                f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={ball.radius!r}. Use one "
+                "radius."
+            )
+        if ball.center is not None and len(ball.center) != d:
+            raise ArgumentError(
+                f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+            )
+        if norms.radius > ball.radius:
+            norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
@@ -450,7 +467,7 @@ class SampleSettings(Settings):
         if sample_size is None:
             sample_size = min(solve("constrained").sample_size, most_rows)
         if self.sampling == "coreset":
-            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
         return solve(self.sampling, sample_size=sample_size)
 
@@ -467,29 +484,6 @@ class SampleSettings(Settings):
             n_rows=max(norms.n_rows, 1.0),
         )
         return mechanism, rule
-
-
-def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -> NormDistribution:
-    """Norms clipped to a ball. Raises if ball, norms, columns and mechanism do not match."""
-    validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    if ball.order != settings.order:
-        raise MismatchError(
-            f"the ball has order={ball.order:g}, which mechanism={settings.mechanism!r} cannot use. Pass order=1 for "
-            "'laplace' and order=2 for the others."
-        )
-    if norms.radius < ball.radius:
-        raise MismatchError(
-            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={ball.radius!r}. Use one "
-            "radius."
-        )
-    if ball.center is not None and len(ball.center) != d:
-        raise ArgumentError(
-            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
-        )
-    if norms.radius == ball.radius:
-        return norms
-    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
 
 
 # Share by which a radius exceeds the constant coordinate, at least: more than all rounding errors.

@@ -93,7 +93,6 @@ def calibrate(
     delta: float = 0.0,
     noise: float | None = None,
     sample_size: float | None = None,
-    uniform_share: float = 0.5,
     max_epsilon_if_kept: float | None = None,
 ) -> Calibration:
     """Solve for whichever of `epsilon`, `noise` and `sample_size` is omitted.
@@ -112,8 +111,6 @@ def calibrate(
         guarantee, and the rule takes as few rows as it can at that noise ("sampling for free").
     delta : float
         > 0 for a `ShiftProfile`, 0 for a pure one.
-    uniform_share : float
-        For the coreset rule.
     max_epsilon_if_kept : float, optional
         Largest epsilon allowed for a record given that it was kept; None = epsilon + 15. Noise and probabilities are
         raised until this limit holds.
@@ -138,16 +135,13 @@ def calibrate(
         raise ArgumentError(
             f"sampling={sampling!r} is unknown. Pass 'constrained', 'coreset', 'uniform', 'none' or a Rule."
         )
-    delta, share = validate.target_delta(delta), validate.share("uniform_share", uniform_share)
-    limit = validate.kept_limit(max_epsilon_if_kept, finite=True)
+    delta, limit = validate.target_delta(delta), validate.kept_limit(max_epsilon_if_kept, finite=True)
     solver: Solver
     if sampling == "constrained":
         solver = ConstrainedSolver(profile=profile, norms=norms, delta=delta, limit=limit)
     else:
         shape = UniformRule(rate=1.0) if sampling == "none" else sampling
-        solver = FixedShapeSolver(
-            profile=profile, norms=norms, delta=delta, limit=limit, sampling=shape, uniform_share=share
-        )
+        solver = FixedShapeSolver(profile=profile, norms=norms, delta=delta, limit=limit, sampling=shape)
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
     sample_size = None if sample_size is None else validate.positive("sample_size", sample_size)
@@ -336,7 +330,6 @@ class FixedShapeSolver(Solver):
     """
 
     sampling: Literal["coreset", "uniform"] | Rule
-    uniform_share: float
     room = 4 * CERTIFIED_TOLERANCE
 
     def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
@@ -392,15 +385,13 @@ class FixedShapeSolver(Solver):
             n_rows=self.norms.n_rows,
             mean_square_norm=self.norms.mean_square_norm,
             radius=self.norms.radius,
-            uniform_share=self.uniform_share,
         )
 
     def _largest_size(self) -> float:
+        norms = self.norms
         if self.sampling == "uniform":
-            return self.norms.n_rows
-        return largest_coreset_size(
-            self.norms.n_rows, self.norms.mean_square_norm, self.norms.radius, self.uniform_share
-        )
+            return norms.n_rows
+        return largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
 
     def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""

@@ -13,7 +13,7 @@ import numpy as np
 from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
-from pais.privacy.amplification import amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
+from pais.privacy.amplification import SUBNORMAL, amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule
 
@@ -202,7 +202,7 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
         return "delta", lambda low, high, norm: (
             # Adding the smallest subnormal keeps this an upper bound where exp underflows.
             np.exp(log_amplified_delta(np.full_like(norm, fixed_epsilon), profile.loss(1.0 / low, norm), high))
-            + np.finfo(np.float64).smallest_subnormal
+            + SUBNORMAL
         )
     if epsilon is not None:
         raise ArgumentError(

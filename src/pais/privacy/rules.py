@@ -213,7 +213,7 @@ class CoresetRule(Rule):
         return np.array([0.0, radius])
 
 
-def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
+def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float = 0.5) -> float:
     """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
     if mean_square_norm <= 0.0:
         raise ArgumentError(
@@ -291,7 +291,14 @@ class ConstrainedRule(Rule):
                 reachable=reachable,
             ) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
-        object.__setattr__(self, "_values", _rising(probabilities))
+        # Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
+        risen = np.maximum.accumulate(probabilities)
+        fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
+        if fallen.size:
+            # The feasible weights of a custom profile are not one interval, so a raised probability may be infeasible.
+            # From here on, use weight 1, which is always feasible.
+            risen[fallen[0] :] = 1.0  # [note: table-6]
+        object.__setattr__(self, "_values", risen)
         object.__setattr__(self, "_knots", knots)
         validate.freeze(self._values, self._knots)
 
@@ -331,19 +338,6 @@ class ConstrainedRule(Rule):
             # The probability is the same up to the last of several knots with equal values. [note: table-8]
             points = points[np.concatenate([[True], self._values[1:-1] != self._values[2:], [True]])]
         return np.append(points[points < radius], radius)
-
-
-def _rising(probabilities: FloatArray) -> FloatArray:
-    """Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
-
-    A decrease larger than rounding error happens only if the feasible weights of a custom profile are not one interval.
-    A raised probability might then be infeasible. From that knot on, use weight 1, which is always feasible.
-    """
-    risen = np.maximum.accumulate(probabilities)
-    fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
-    if fallen.size:
-        risen[fallen[0] :] = 1.0  # [note: table-6]
-    return risen
 
 
 def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
