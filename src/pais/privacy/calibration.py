@@ -151,26 +151,15 @@ def calibrate(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."
         )
-    if isinstance(sampling, Rule) or sampling == "none":
-        sample_size = _fixed_size(sampling, norms, epsilon, noise, sample_size)
-    return _solved(solver, epsilon, noise, sample_size)
-
-
-def _fixed_size(
-    sampling: Rule | Sampling,
-    norms: NormDistribution,
-    epsilon: float | None,
-    noise: float | None,
-    sample_size: float | None,
-) -> float:
-    """The sample size of a rule that is given, or of all rows. Raises if more is stated than can be solved for."""
     if isinstance(sampling, Rule):
         if epsilon is None or noise is not None or sample_size is not None:
             raise ArgumentError("sampling is a Rule, which has a fixed sample size. Pass epsilon alone.")
-        return norms.expected_size(sampling)
-    if (epsilon is None) == (noise is None) or sample_size is not None:
-        raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
-    return norms.n_rows
+        sample_size = norms.expected_size(sampling)
+    elif sampling == "none":
+        if (epsilon is None) == (noise is None) or sample_size is not None:
+            raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
+        sample_size = norms.n_rows
+    return _solved(solver, epsilon, noise, sample_size)
 
 
 def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_size: float | None) -> Calibration:
@@ -357,7 +346,10 @@ class FixedShapeSolver(Solver):
         return noise, rule
 
     def solve_rule(self, epsilon: float, noise: float) -> Rule:
-        largest = self._largest_size()
+        norms = self.norms
+        largest = norms.n_rows
+        if self.sampling != "uniform":
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
         if self._excess(self._rule_of_size(largest), epsilon, noise) > 0.0:
             reachable, _ = self.solve_epsilon(noise, largest)
             raise UnreachableError(
@@ -386,12 +378,6 @@ class FixedShapeSolver(Solver):
             mean_square_norm=self.norms.mean_square_norm,
             radius=self.norms.radius,
         )
-
-    def _largest_size(self) -> float:
-        norms = self.norms
-        if self.sampling == "uniform":
-            return norms.n_rows
-        return largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
 
     def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""

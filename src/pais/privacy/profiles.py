@@ -528,13 +528,21 @@ class CustomProfile(PureProfile):
         validate.target_delta(delta)
         norm, weight = np.meshgrid(np.linspace(0.0, radius, _NORMS), _WEIGHTS, indexing="ij")
         loss = self.loss(weight, norm)
+        budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
+        exceeded = bool(np.all(loss[:, -1] > budget))
         return Assumptions(
             monotone=_search_finding(
                 "the loss never decreases in weight or norm",
                 bool(np.any(np.diff(loss, axis=0) < 0.0) or np.any(np.diff(loss, axis=1) < 0.0)),
             ),
             feasible=_search_finding("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
-            unbounded=_unbounded(loss[:, -1], epsilon),
+            unbounded=Finding(
+                statement="the loss exceeds every budget at some weight",
+                # A finite grid can neither prove nor refute unbounded growth.
+                verdict=Verdict.NOT_REFUTED,
+                reason=f"{'exceeded at every' if exceeded else 'not exceeded at some'} tried norm at weight "
+                f"{_WEIGHTS[-1]:g}",
+            ),
             strongly_convex=self._convexity_finding(weight, norm, loss),
             **self._sampling_findings(weight, norm, loss),
         )
@@ -657,14 +665,6 @@ def _checked(name: str, values: object, inputs: FloatArray, *, signed: bool = Fa
     if np.any(np.isnan(array)) or (not signed and np.any(array < 0.0)):
         raise AssumptionError(f"{name} returned NaN or a negative value. Make it return numbers >= 0 on the ball.")
     return array
-
-
-def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
-    """Finding on unbounded growth. A finite grid can neither prove nor refute it."""
-    budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
-    exceeded = bool(np.all(loss > budget))
-    reason = f"{'exceeded at every' if exceeded else 'not exceeded at some'} tried norm at weight {_WEIGHTS[-1]:g}"
-    return Finding(statement="the loss exceeds every budget at some weight", verdict=Verdict.NOT_REFUTED, reason=reason)
 
 
 def _search_finding(

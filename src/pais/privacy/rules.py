@@ -134,8 +134,6 @@ class UniformRule(Rule):
             rule=f"a probability in [{SMALLEST_PROBABILITY}, 1]",
             low=SMALLEST_PROBABILITY,
             high=1.0,
-            open_low=False,
-            open_high=False,
         )
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "radius", validate.positive_or_infinite("radius", self.radius))
