@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ def falling_counts(noisy: FloatArray) -> FloatArray:
     return np.asarray(counts * (max(float(outwards[0]), 1.0) / counts.sum()))
 
 
+@lru_cache(maxsize=4)
 def octave_weights(n_octaves: int) -> FloatArray:
     """Shares of the risk that an empty octave is taken for one with rows. They sum to 1.
 
@@ -157,7 +159,9 @@ def octave_weights(n_octaves: int) -> FloatArray:
     """
     distance = np.abs(np.arange(n_octaves) - n_octaves // 2 - 3)
     weights = (3.0 + distance) ** -1.5
-    return np.asarray(weights / weights.sum())
+    weights /= weights.sum()
+    validate.freeze(weights)
+    return weights
 
 
 def sum_bound(noise: NoiseLaw, n_terms: int, log_chance: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from pais._base.files import stored
 from pais._base.numerics import ULP, FloatArray, lowered, round_up
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, kept_limit
-from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, ShiftProfile
 from pais.privacy.weights import SMALLEST_PROBABILITY, solve_weights
 
 
@@ -332,9 +332,9 @@ class ConstrainedRule(Rule):
 
     def breakpoints(self, radius: float) -> FloatArray:
         points = self._knots
-        if type(self) is ConstrainedRule and not self.linear_between_breakpoints:
-            # The probability is the same up to the last of several knots with equal values. [note: table-8]
-            points = points[np.concatenate([[True], self._values[1:-1] != self._values[2:], [True]])]
+        if type(self) is ConstrainedRule and type(self.profile) is GaussianProfile:
+            # Of several knots with equal values, only the last is a breakpoint. The loss is largest there, too.
+            points = points[np.concatenate([[True], self._values[1:-1] != self._values[2:], [True]])]  # [note: table-8]
         return np.append(points[points < radius], radius)
 
 
