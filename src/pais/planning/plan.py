@@ -375,7 +375,6 @@ class Plan(Carded):
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
         earlier = [part.epsilon for part in self.spent]
-        limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
         own = [part for part in self.spent if part.shift == 0.0]
         # A certificate states prices alone, without the numbers from which they were computed.
         parts = tuple(
@@ -386,7 +385,7 @@ class Plan(Carded):
             delta=sum_up(part.delta for part in parts),
             # Earlier releases used all rows, so their cost does not depend on which rows are kept.
             epsilon_if_kept=sum_up([*earlier, self.epsilon_if_kept]),
-            max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, limit]),
+            max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, kept_limit(self.price.epsilon, None)]),
             delta_used=self.delta,
             delta_basis=self.delta_basis,
             survey_shift=self.survey_shift,
