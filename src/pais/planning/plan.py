@@ -38,7 +38,7 @@ from pais.mechanisms.base import Mechanism
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
 from pais.planning.facts import Facts, Survey
 from pais.privacy.amplification import kept_limit
-from pais.privacy.guarantee import STATED, DeltaChoice
+from pais.privacy.guarantee import STATED
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import NormDistribution, Rule
 
@@ -321,17 +321,21 @@ class Plan(Carded):
                 f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
                 "prove it and set protects_units: see the guide."
             )
-        certified = self.delta if self.certified_delta is None else self.certified_delta
-        # Raises if the certified delta is below `delta`.
-        delta = DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
+        delta = validate.target_delta(self.delta)
+        charged = delta if self.certified_delta is None else validate.target_delta(self.certified_delta)
+        if charged < delta:
+            raise ArgumentError(
+                f"certified_delta={charged!r} is below delta={delta!r}. Pass at least delta, or leave it out."
+            )
+        validate.text("delta_basis", self.delta_basis)
         budget = None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
         limit = own_limit(self.max_epsilon_if_kept, self.spent)
-        shift, release_delta = survey_shift(self.spent), delta_of_release(budget, delta.used, self.spent)
+        shift, release_delta = survey_shift(self.spent), delta_of_release(budget, delta, self.spent)
         price, profile = certified_price(
             self.mechanism,
             self.rule,
             self.ball,
-            delta=delta.used,
+            delta=delta,
             release_delta=release_delta,
             survey_shift=shift,
             budget=budget,
@@ -341,13 +345,13 @@ class Plan(Carded):
         )  # [note: release-6]
         numbers = {
             "epsilon": price.epsilon if budget is None else budget,
-            "delta": delta.used,
+            "delta": delta,
             "survey_shift": shift,
             "release_delta": release_delta,
             "epsilon_if_kept": price.epsilon_if_kept,
             "max_epsilon_if_kept": validate.kept_limit(self.max_epsilon_if_kept, finite=True),
-            "certified_delta": None if self.certified_delta is None else delta.certified,
-            "price": replace(price, delta=delta.certified, unit=unit, scaled=self.schema is not None),
+            "certified_delta": None if self.certified_delta is None else charged,
+            "price": replace(price, delta=charged, unit=unit, scaled=self.schema is not None),
             "_profile": profile,
         }
         for name, value in numbers.items():
