@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ _FARTHEST_CENTER = 1e100
 
 # Rows are shifted in pieces of this many numbers, which stay in the cache.
 _PIECE_NUMBERS = 1 << 16
+
+norm_order = partial(validate.number, "order", rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
 
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
@@ -195,10 +198,6 @@ def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]
     if beyond.size:
         power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
     return power
-
-
-def norm_order(value: object) -> float:
-    return validate.number("order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:

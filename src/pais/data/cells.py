@@ -237,7 +237,8 @@ def matches(column: pa.Array, values: Sequence[str]) -> list[NDArray[np.bool_]]:
         numbers = numbers_of(column)
         return [numbers == mark if isinstance(mark, float) else none for mark in marks]
     texts = texts_of(column)
-    numbers = _usual_numbers(texts) if any(isinstance(mark, float) for mark in marks) else np.empty(0)
+    has_numbers = any(isinstance(mark, float) for mark in marks)
+    numbers = numbers_of(_matching(texts, _USUAL_NUMBER)) if has_numbers else np.empty(0)
     lowered = pc.ascii_lower(texts) if any(isinstance(mark, bool) for mark in marks) else texts
     index = pc.fill_null(pc.index_in(texts, value_set=pa.array([str(mark) for mark in marks], texts.type)), -1)
     owner = index.to_numpy(zero_copy_only=False)
@@ -255,13 +256,8 @@ def mark_of(text: str) -> float | bool | str:
     truth = _TRUTHS.get(text.lower())
     if truth is not None:
         return bool(truth)
-    number = float(_usual_numbers(pa.array([text], pa.large_string()))[0])
-    return text if math.isnan(number) else number
-
-
-def _usual_numbers(texts: pa.Array) -> FloatArray:
-    usual = pc.match_substring_regex(texts, _USUAL_NUMBER)
-    return numbers_of(pc.if_else(usual, texts, pa.scalar(None, texts.type)))
+    number = float(text) if re.fullmatch(_USUAL_NUMBER, text) else math.nan
+    return number if math.isfinite(number) else text
 
 
 def truths_of(column: pa.Array) -> FloatArray:
