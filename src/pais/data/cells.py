@@ -46,9 +46,8 @@ def all_of(number: int) -> str:
     return "both" if number == 2 else f"all {number}"
 
 
-def require_columns(names: Sequence[str], where: str) -> None:
-    if not names:
-        raise DataError(f"{where} has no columns. Pass at least one feature.")
+def no_columns(where: str) -> DataError:
+    return DataError(f"{where} has no columns. Pass at least one feature.")
 
 
 def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:

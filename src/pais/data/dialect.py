@@ -92,7 +92,12 @@ class Dialect:
     date_format: str | None = None
 
     def __post_init__(self) -> None:
-        require_separator(self.separator)
+        mark = self.separator
+        is_mark = isinstance(mark, str) and len(mark) == 1 and mark.isascii() and not _IN_CELLS.match(mark)
+        if mark is not None and not is_mark:
+            raise ArgumentError(
+                f"separator={mark!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
+            )
         if self.decimal not in (None, ".", ","):
             raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
         if self.thousands is not None and self.thousands not in _THOUSANDS:
@@ -209,16 +214,6 @@ class CSVFile:
         if other.stated:
             raise ArgumentError(f"{', '.join(other.stated)} is stated beside a CSVFile. State it there.")
         return self.dialect
-
-
-def require_separator(separator: object) -> None:
-    """Raise unless a stated separator is one character that cannot be part of a number, a word or a quoted cell."""
-    if separator is None:
-        return
-    if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii() or _IN_CELLS.match(separator):
-        raise ArgumentError(
-            f"separator={separator!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
-        )
 
 
 def no_csv(where: str, dialect: Dialect) -> ArgumentError:

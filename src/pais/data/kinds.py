@@ -81,11 +81,8 @@ class Column(ABC):
             raise ArgumentError("columns must be named by text that is not empty. Pass the names of the columns.")
         if self.factor != 1.0:
             validate.number("factor", self.factor, rule="a number in [1e-9, 1e9]", low=1e-9, high=1e9)
-        self._keep(labels=(self.name,))
-
-    def _keep(self, **facts: object) -> None:
-        """Set attributes that follow from the fields. Only for `__post_init__`."""
-        self.__dict__.update(facts)
+        # A frozen object sets what follows from its fields in its dictionary, here and in the subclasses.
+        self.__dict__.update(labels=(self.name,))
 
     def square_reach(self, point: FloatArray) -> float:
         """Largest squared distance between a point and the coordinates of a cell, stated or missing."""
@@ -165,12 +162,12 @@ class Categories(Column):
                 f"columns[{self.name!r}] has no categories or the same one twice. List each category once."
             )
         are_texts = isinstance(values[0], str) and _truths(values) is None
-        self._keep(values=values, form="text" if are_texts else "numbers")
+        self.__dict__.update(values=values, form="text" if are_texts else "numbers")
         self._keep_coordinates()
 
     def _keep_coordinates(self) -> None:
         labels = tuple(f"{self.name}={value}" for value in self.values)
-        self._keep(labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
+        self.__dict__.update(labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
 
     def _checked(self, value: object) -> str | int | float:
         value = value.item() if isinstance(value, np.generic) else value
@@ -280,7 +277,7 @@ class Bounds(_Affine):
             validate.number(title, end, rule=rule, low=-LARGEST, high=LARGEST) for end in (self.low, self.high)
         )
         unit_scale = (high / 2.0 - low / 2.0) / self.factor
-        self._keep(low=low, high=high, center=low / 2.0 + high / 2.0, unit_scale=unit_scale)
+        self.__dict__.update(low=low, high=high, center=low / 2.0 + high / 2.0, unit_scale=unit_scale)
         if not unit_scale >= 1e-300:
             raise ArgumentError(
                 f"columns[{self.name!r}] has the bounds {self._shown(self.low)} and {self._shown(self.high)}. Pass "
@@ -371,13 +368,15 @@ class Auto(_Affine):
         if any(number is None for number in known) and any(number is not None for number in known):
             raise ArgumentError(f"columns[{self.name!r}] needs both a center and a scale, or neither. Pass both.")
         if self.middle is None or self.scale is None:
-            self._keep(is_open=True, is_bounded=False, has_midpoint=False)
+            self.__dict__.update(is_open=True, is_bounded=False, has_midpoint=False)
             return
         rule = "a number in [-1e300, 1e300]"
         center = validate.number("center", self.middle, rule=rule, low=-LARGEST, high=LARGEST)
         scale = _public_scale(self.name, self.scale)
         is_bounded = not self.standardized
-        self._keep(middle=center, scale=scale, center=center, unit_scale=scale / self.factor, is_bounded=is_bounded)
+        self.__dict__.update(
+            middle=center, scale=scale, center=center, unit_scale=scale / self.factor, is_bounded=is_bounded
+        )
 
     def opened(self) -> Auto:
         """Return the column as it was before the survey."""
@@ -424,7 +423,7 @@ class Scale(_Affine):
     def __post_init__(self) -> None:
         super().__post_init__()
         scale = _public_scale(self.name, self.scale)
-        self._keep(scale=scale, unit_scale=scale / self.factor)
+        self.__dict__.update(scale=scale, unit_scale=scale / self.factor)
 
     def facts(self) -> dict[str, Any]:
         return {"scale": self.scale}
@@ -471,7 +470,7 @@ class Intervals(Categories):
     def __post_init__(self) -> None:
         # Labels of different intervals differ, and no cell is compared with them.
         Column.__post_init__(self)
-        self._keep(values=self._texts())
+        self.__dict__.update(values=self._texts())
         self._keep_coordinates()
 
     @property
@@ -514,7 +513,7 @@ class Ranges(Intervals):
     ends: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        self._keep(ends=_ascending(self.ends))
+        self.__dict__.update(ends=_ascending(self.ends))
         super().__post_init__()
 
     @property
@@ -572,7 +571,7 @@ class Periods(Intervals):
             )
         # Periods are whole, so that a label means what it says.
         first, last = float(_start(self.period, begin)), float(_start(self.period, end + 1)) - 1.0
-        self._keep(first=first, last=last)
+        self.__dict__.update(first=first, last=last)
         super().__post_init__()
 
     @property

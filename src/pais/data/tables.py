@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import are_texts, is_numeric, numbers_of_objects, require_columns, whole_numbers_of_objects
+from pais.data.cells import are_texts, is_numeric, no_columns, numbers_of_objects, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect
 from pais.data.engines.files import ArrowEngine, files_of
@@ -57,7 +57,7 @@ def read(
         return Table(rows=from_array(source), names=None)
     table = as_table(source, selection)
     layout = Layout.of(table.schema, selection, "the source")
-    return Table(rows=layout.rows(layout.batch(table)), names=layout.names)
+    return Table(rows=layout.rows(layout.batch(table)[0]), names=layout.names)
 
 
 def as_table(source: object, columns: Columns) -> pa.Table:
@@ -67,12 +67,9 @@ def as_table(source: object, columns: Columns) -> pa.Table:
         raise DataError(
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
         )
-    require_columns(table.column_names, "the source")
-    return _without_string_views(table)
-
-
-def _without_string_views(table: pa.Table) -> pa.Table:
-    """Cast string views, which polars uses for text, to strings: Arrow cannot take rows of a view."""
+    if not table.column_names:
+        raise no_columns("the source")
+    # polars uses string views for text. Arrow cannot take rows of a view.
     for position, column in enumerate(table.columns):
         if pa.types.is_string_view(column.type):
             table = table.set_column(position, table.field(position).name, column.cast(pa.large_string()))

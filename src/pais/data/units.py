@@ -12,7 +12,7 @@ import os
 import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -48,29 +48,24 @@ class Unit:
 
     column: str
     max_rows: int | None = None
+    #: Number of rows that count in full, where rows have masses: 1 if nothing is stated.
+    full_rows: int = field(init=False, repr=False, compare=False)
+    #: Binary places of a mass.
+    mass_bits: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise ArgumentError("unit is not the name of a column. Pass a name, such as unit='customer_id'.")
-        if self.max_rows is not None:
-            object.__setattr__(self, "max_rows", validate.count("max_rows_per_unit", self.max_rows))
-        if self.full_rows > _MOST_ROWS:
-            raise ArgumentError(f"max_rows_per_unit={self.max_rows} is too large. Pass at most {_MOST_ROWS}.")
-
-    @property
-    def full_rows(self) -> int:
-        """Number of rows that count in full, where rows have masses: 1 if nothing is stated."""
-        return 1 if self.max_rows is None else self.max_rows
+        stated = None if self.max_rows is None else validate.count("max_rows_per_unit", self.max_rows)
+        full_rows = 1 if stated is None else stated
+        if full_rows > _MOST_ROWS:
+            raise ArgumentError(f"max_rows_per_unit={stated} is too large. Pass at most {_MOST_ROWS}.")
+        self.__dict__.update(max_rows=stated, full_rows=full_rows, mass_bits=_MASS_BITS + full_rows.bit_length())
 
     @property
     def neighbours(self) -> str:
         """The meaning of presence or absence in a certificate."""
         return f"one {self.column} added or removed"
-
-    @property
-    def mass_bits(self) -> int:
-        """Binary places of a mass."""
-        return _MASS_BITS + self.full_rows.bit_length()
 
     def masses(self, n_rows: IntArray) -> IntArray:
         """Mass of each row of a unit with this many rows, in steps of 2**-mass_bits, rounded down."""
@@ -149,14 +144,9 @@ _OTHERS = (
 _PERSON = re.compile(rf"({_PEOPLE})|(.*_)?({_PEOPLE}|{_OTHERS})_?(id|key|uuid|hash|no|nr|number|code)|ssn")
 
 
-def identifiers(names: Sequence[str]) -> list[str]:
-    """Return the columns that look like row identifiers."""
-    return [name for name in names if _IDENTIFIER.fullmatch(name)]
-
-
 def id_concern(names: Sequence[str]) -> str | None:
     """Return a warning text if some features look like ids, or None. It contains column names only."""
-    ids = identifiers(names)
+    ids = [name for name in names if _IDENTIFIER.fullmatch(name)]
     if not ids:
         return None
     return (

@@ -456,11 +456,11 @@ class ArrowEngine(LocalEngine):
             if stop.is_set():
                 return
             n_rows = batch.num_rows
-            batch = layout.with_keys(batch, part.file.where)
-            if batch.num_rows:
-                block = block_of(layout, batch, position, by_rows=by_rows)
+            usable = layout.usable(batch, part.file.where)
+            if usable[0].num_rows:
+                block = block_of(layout, usable, position, by_rows=by_rows)
                 block.place = (part.file.path, part.row_group, number)
-                yield block, pa.Table.from_batches([batch]).select(list(self.stated.carry))
+                yield block, pa.Table.from_batches([usable[0]]).select(list(self.stated.carry))
             position += n_rows
             if self._on_rows is not None:
                 self._on_rows(n_rows)

@@ -22,7 +22,7 @@ from pais._base.numerics import ULP, FloatArray, round_down
 from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, bernoulli, bit_source, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
-from pais.data.columns import Columns, Layout
+from pais.data.columns import Columns, Layout, Usable
 from pais.data.engines.base import (
     Engine,
     Fold,
@@ -484,16 +484,16 @@ def _with_carried(kept: KeptRows, carried: pa.Table) -> tuple[KeptRows, pa.Table
     return kept, carried.take(pa.array(kept.index)) if carried.num_columns else carried
 
 
-def block_of(layout: Layout, batch: pa.RecordBatch, first_row: int, *, by_rows: bool) -> Block:
-    """Return the rows of a batch as a block. The identity of a row is its key, or else its position."""
-    keys = layout.keys(batch)
+def block_of(layout: Layout, usable: Usable, first_row: int, *, by_rows: bool) -> Block:
+    """Return the usable rows of a batch as a block. The identity of a row is its key, or else its position."""
+    batch, keys, ids = usable
     identity = np.arange(first_row, first_row + batch.num_rows, dtype=np.uint64) if keys is None else keys
     block: Block = (
         RowBlock(layout.rows(batch), identity)
         if by_rows or layout.by_rows
         else ColumnBlock(layout.numbers(batch), identity)
     )
-    block.units = layout.ids(batch)
+    block.units = ids
     return block
 
 

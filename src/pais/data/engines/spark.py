@@ -29,7 +29,7 @@ from pais._base.validate import attempt
 from pais._version import __version__
 from pais.data.cells import MISSING_WORDS, is_text_column, listed, require_numeric
 from pais.data.columns import Columns, Layout
-from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
+from pais.data.dialect import Dialect, is_csv, no_csv, require_header, separator_in
 from pais.data.engines.base import Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
 from pais.data.engines.blocks import RowBlock, empty_block
 from pais.data.engines.local import Candidates
@@ -603,12 +603,12 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     separator : str, optional
         As in `pais.source`, for CSV files.
     """
-    require_separator(separator)
+    stated = Dialect(separator=separator)
     session = guarded(lambda: _session(master), otherwise="Spark did not start. It needs Java 17 and a free port.")
     reader = session.read
     if not is_csv(path):
         if separator is not None:
-            raise no_csv(path, Dialect(separator=separator))
+            raise no_csv(path, stated)
         return guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
 
     def opened(mark: str) -> Any:

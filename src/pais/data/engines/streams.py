@@ -278,9 +278,9 @@ class BatchEngine(LocalEngine):
 
         def over(piece: tuple[int, pa.Table]) -> T:
             first_row, table = piece
-            batch = self._layout.batch(table)
-            carried = pa.Table.from_batches([batch]).select(list(self.stated.carry))
-            return work(block_of(self._layout, batch, first_row, by_rows=by_rows), carried)
+            usable = self._layout.batch(table)
+            carried = pa.Table.from_batches([usable[0]]).select(list(self.stated.carry))
+            return work(block_of(self._layout, usable, first_row, by_rows=by_rows), carried)
 
         yield from over_stream(over, self._pieces())
 
