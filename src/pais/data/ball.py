@@ -89,31 +89,27 @@ class Ball:
             power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
         return settled(self.with_constant(power), lambda index: shifted[index])
 
-    def rough_powers(self, shifted: FloatArray) -> FloatArray:
-        """Return powers that are faster to compute, infinite or NaN if they overflow or the row is not finite.
+    def rough_powers(self, rows: NDArray[np.generic], *, is_shifted: bool = False) -> FloatArray:
+        """Return powers of rows, shifted or not; infinite or NaN if they overflow or the row is not finite.
 
-        Their last bits can depend on the other rows, so use them only if every value within `rough_slack` leads to the
-        same result.
+        They are faster to compute, and no shifted copy is made. Their last bits can depend on the other rows, so use
+        them only if every value within `rough_slack` leads to the same result.
         """
-        with np.errstate(all="ignore"):
-            power = rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
-        return self.with_constant(power)
-
-    def rough_powers_of(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
-        n, d = rows.shape
-        if self.center is None and rows.dtype == np.float64 and rows.flags.c_contiguous:
-            return self.rough_powers(rows.view(np.float64))
-        step = max(1, min(n, _PIECE_NUMBERS // d))
+        (n, d), center = rows.shape, None if is_shifted else self.center
+        whole = center is None and rows.dtype == np.float64 and rows.flags.c_contiguous
+        step = n if whole else max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
-        centers = np.tile(0.0 if self.center is None else self.center, (step, 1))
-        power, scratch = np.empty(n), np.empty((step, d))
+        centers = np.tile(0.0 if center is None else center, (0 if whole else step, 1))
+        power, scratch = np.empty(n), np.empty((len(centers), d))
         with np.errstate(all="ignore"):
-            for start in range(0, n, step):
+            for start in range(0, n, max(step, 1)):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
-                shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                power[start : start + step] = self.rough_powers(shifted)
-        return power
+                if not whole:
+                    piece = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
+                power[start : start + step] = (
+                    rough_square_sums(piece) if self.order == 2.0 else rough_norms_of(piece, self.order)
+                )
+        return self.with_constant(power)
 
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""

@@ -694,7 +694,7 @@ def could_be_edges(values: Sequence[Any]) -> bool:
     numbers = [
         float(value)
         for value in values
-        if isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
+        if not isinstance(value, bool) and isinstance(value, Real) and abs(value) <= LARGEST  # type: ignore[operator]
     ]
     if len(numbers) < max(2, len(values)):
         return False
@@ -715,7 +715,7 @@ def _ascending(edges: Sequence[Any]) -> tuple[float, ...]:
     numbers = [
         float(edge)
         for edge in edges
-        if isinstance(edge, Real) and not isinstance(edge, bool) and (abs(edge) <= LARGEST or abs(edge) == math.inf)
+        if not isinstance(edge, bool) and isinstance(edge, Real) and (abs(edge) <= LARGEST or abs(edge) == math.inf)  # type: ignore[operator]
     ]
     # Of an ascending list, only the ends can be infinite.
     is_ascending = all(low < high for low, high in itertools.pairwise(numbers))

@@ -372,8 +372,8 @@ class ArrowEngine(LocalEngine):
             _require_same_columns(file, first)
         if columns.unit is not None:
             _require_same_ids(self._files, columns.unit.column)
-        self.names, self.n_features = first.layout.names, len(first.layout.names)
-        self.stated, self._on_rows = columns, on_rows
+        layout, self._on_rows = first.layout, on_rows
+        super().__init__(columns, names=layout.names, features=layout.features, n_features=len(layout.names))
 
     @property
     def _have_footers(self) -> bool:
@@ -384,10 +384,6 @@ class ArrowEngine(LocalEngine):
     def titles(self) -> tuple[str, ...]:
         layout = self._files[0].layout
         return super().titles if any(layout.widths) or self.schema is not None else layout.titles
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._files[0].layout.features
 
     @property
     def known_rows(self) -> int | None:
@@ -408,14 +404,14 @@ class ArrowEngine(LocalEngine):
         return MemoryEngine(
             np.concatenate([empty.rows(), *(block.rows() for block, _ in blocks)]),
             names=self.names,
-            carried=self._join_carried([carried for _, carried in blocks]),
+            carried=self._join_carried([carried for _, carried in blocks]) if self.stated.carry else None,
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
             columns=replace(self.stated, features=self.feature_columns),
             ids=None if self.unit is None else joined([block.units for block, _ in blocks if block.units is not None]),
         )
 
     def _rescale(self, before: Schema) -> None:
-        super()._rescale(before)
+        self._members, self._people = None, None
         assert self.schema is not None
         self._files = [replace(file, layout=file.layout.with_schema(self.schema)) for file in self._files]
 

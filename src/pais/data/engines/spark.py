@@ -439,15 +439,12 @@ class SparkEngine(Engine):
         if columns.unit is not None:
             # Raises if the column has a type that cannot name units.
             unit_ids(frame, columns.unit.column)
-        self.names, self.n_features, self.stated = self._layout.names, len(self._layout.names), columns
+        names = self._layout.names
+        super().__init__(columns, names=names, features=self._layout.features, n_features=len(names))
 
     def _rescale(self, before: Schema) -> None:
         assert self.schema is not None
         self._layout = self._layout.with_schema(self.schema)
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._layout.features
 
     def labelled(self, label: Callable[[NDArray[np.generic]], NDArray[np.int32]], name: str) -> Any:
         """Return the frame with a label of each row, as `label` computes it; null for a label below 0.

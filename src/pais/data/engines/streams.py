@@ -229,9 +229,9 @@ class BatchEngine(LocalEngine):
     """
 
     def __init__(self, stream: Stream, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
-        self._stream, self.stated, self._on_rows = stream, columns, on_rows
-        self._layout = Layout.of(stream.schema, columns, stream.where)
-        self.names, self.n_features = self._layout.names, len(self._layout.names)
+        self._stream, self._on_rows = stream, on_rows
+        self._layout = layout = Layout.of(stream.schema, columns, stream.where)
+        super().__init__(columns, names=layout.names, features=layout.features, n_features=len(layout.names))
         self._n_rows: int | None = None
         if columns.unit is not None:
             self.require_passes(3)
@@ -248,10 +248,6 @@ class BatchEngine(LocalEngine):
             )
 
     @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._layout.features
-
-    @property
     def known_rows(self) -> int | None:
         return self._n_rows
 
@@ -260,7 +256,7 @@ class BatchEngine(LocalEngine):
         return pa.schema([self._stream.schema.field(name) for name in self.stated.carry])
 
     def _rescale(self, before: Schema) -> None:
-        super()._rescale(before)
+        self._members, self._people = None, None
         assert self.schema is not None
         self._layout = self._layout.with_schema(self.schema)
 
