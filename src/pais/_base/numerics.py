@@ -66,42 +66,35 @@ def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
     return error
 
 
-def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
-    """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
-    # Neighbouring doubles >= 0 are neighbouring integers.
-    step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
-    value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
-    # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
-    unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
-    if not up:
-        unsure |= np.isinf(value) & np.isfinite(mantissa)
-    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else np.asarray(value)
+def _directed(x: ArrayLike, y: ArrayLike, *, up: bool, divide: bool = False) -> FloatArray:
+    """The smallest double that is not below x * y, or x / y, for numbers >= 0, or the largest that is not above it.
 
-
-def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
-    """The smallest double that is not below the product of two numbers >= 0, or the largest that is not above it.
-
-    Near 1e-308, it is one of the nearest two. A product that is rounded down is finite for finite numbers.
+    Near 1e-308, it is one of the nearest two. What is rounded down is finite for finite numbers.
     """
     (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):
-        product = a * b
-        return _scaled(product, a_exponent + b_exponent, _product_error(a, b, product), up=up)
+        if divide:
+            mantissa, exponent = a / b, a_exponent - b_exponent
+            product = mantissa * b
+            # a - product is exact because the two differ by a few ulps, so the remainder has the exact sign.
+            error = (a - product) - _product_error(mantissa, b, product)  # [note: round-1]
+        else:
+            mantissa, exponent = a * b, a_exponent + b_exponent
+            error = _product_error(a, b, mantissa)
+        # The error is below half an ulp. Neighbouring doubles >= 0 are neighbouring integers.
+        step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
+        value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
+        # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
+        unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
+        if not up:
+            unsure |= np.isinf(value) & np.isfinite(mantissa)
+        if np.any(unsure):
+            return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value)
+    return np.asarray(value)
 
 
-def _directed_quotient(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
-    """The smallest double that is not below x / y, or the largest that is not above it, for x >= 0 and y > 0."""
-    (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
-    with np.errstate(all="ignore"):
-        quotient = a / b
-        product = quotient * b
-        # a - product is exact because the two differ by a few ulps, so the remainder has the exact sign.
-        remainder = (a - product) - _product_error(quotient, b, product)
-        return _scaled(quotient, a_exponent - b_exponent, remainder, up=up)  # [note: round-1]
-
-
-multiply_up, multiply_down = partial(_directed_product, up=True), partial(_directed_product, up=False)
-divide_up, divide_down = partial(_directed_quotient, up=True), partial(_directed_quotient, up=False)
+multiply_up, multiply_down = partial(_directed, up=True), partial(_directed, up=False)
+divide_up, divide_down = partial(_directed, up=True, divide=True), partial(_directed, up=False, divide=True)
 
 
 def multiply_add_up(addend: ArrayLike, x: ArrayLike, y: ArrayLike) -> FloatArray:

@@ -34,10 +34,9 @@ def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
 
     A thread of the pool does its own tasks: if it waited for the pool, all threads could wait for each other.
     """
-    n_threads = cores()
-    if len(tasks) == 1 or n_threads == 1 or hasattr(_place, "in_pool"):
+    if len(tasks) == 1 or hasattr(_place, "in_pool") or cores() == 1:
         return [work(task) for task in tasks]
-    pool = _threads(os.getpid(), n_threads)
+    pool = _threads(os.getpid(), cores())
     futures: list[Future[U]] = []
     try:
         for task in tasks:

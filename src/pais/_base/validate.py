@@ -75,8 +75,9 @@ def number(
     name: str, value: object, *, rule: str, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> float:
     """Return a real scalar in an interval as a float, or raise an error that shows it."""
+    # Adding zero turns -0.0 into 0.0.
     if type(value) is float and (low < value < high or (value == high and not open_high)):
-        return value
+        return value + 0.0
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, but its type is {type(value).__name__}. Pass {rule}.")
     result = attempt(lambda: float(value))
@@ -85,7 +86,7 @@ def number(
     inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
     if math.isnan(result) or not inside:
         raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
-    return result
+    return result + 0.0
 
 
 # Numbers of any name: `positive("epsilon", value)`.
@@ -101,6 +102,10 @@ radius = partial(
 quantile = partial(number, "quantile", rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True)
 target_epsilon = partial(number, "epsilon", rule="a number > 0, from 1e-150 to 1e150", low=1e-150, high=1e150)
 target_delta = partial(number, "delta", rule="a number in [0, 1)", low=0.0, high=1.0, open_high=True)
+
+# The epsilon of a past or planned release may be 0.
+price_epsilon = partial(number, "epsilon", rule=f"a number in [0, {LARGEST_EPSILON:g}]", low=0.0, high=LARGEST_EPSILON)
+price_delta = target_delta
 
 
 def instance(name: str, value: object, kind: type, hint: str) -> None:
@@ -132,19 +137,6 @@ def kept_limit(value: object, *, finite: bool = False) -> float | None:
     # Near the largest double, the search for the shift with this epsilon would not end.
     rule = "a number in (0, 1e150]"
     return limit if math.isinf(limit) else number("max_epsilon_if_kept", limit, rule=rule, low=0.0, high=1e150)
-
-
-def price_epsilon(value: object) -> float:
-    """Return the epsilon of a past or planned release. It may be 0."""
-    rule = f"a number in [0, {LARGEST_EPSILON:g}]"
-    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON)
-    # Adding zero turns -0.0 into 0.0.
-    return checked + 0.0
-
-
-def price_delta(value: object) -> float:
-    """Return the delta of a past or planned release."""
-    return target_delta(value) + 0.0
 
 
 def text(name: str, value: object) -> str:

@@ -87,7 +87,7 @@ class Ball:
         """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite."""
         with np.errstate(all="ignore"):
             power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
-        return settled(self.with_constant(power), lambda index: shifted[index])
+        return self.completed(power, lambda index: shifted[index])
 
     def rough_powers(self, rows: NDArray[np.generic], *, is_shifted: bool = False) -> FloatArray:
         """Return powers of rows, shifted or not; infinite or NaN if they overflow or the row is not finite.
@@ -109,12 +109,22 @@ class Ball:
                 power[start : start + step] = (
                     rough_square_sums(piece) if self.order == 2.0 else rough_norms_of(piece, self.order)
                 )
-        return self.with_constant(power)
+        return self.completed(power)
 
-    def with_constant(self, power: FloatArray) -> FloatArray:
-        """Add the square of the constant coordinate to sums of squares. Overwrites them."""
+    def completed(
+        self, power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray] | None = None
+    ) -> FloatArray:
+        """Add the square of the constant coordinate to sums of squares. Overwrites the powers.
+
+        If `rows_at` returns rows by their positions, infinite powers are replaced: by OVERFLOWN for finite rows whose
+        power overflows, and by NaN for rows that are not finite. Only rows whose own power is not finite are inspected,
+        so no row changes the power of another.
+        """
         if self.constant > 0.0:
             power += self.constant * self.constant  # [note: ball-8]
+        if rows_at is not None and not np.isfinite(power).all():
+            beyond = np.flatnonzero(~np.isfinite(power))
+            power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
         return power
 
     def constants(self, clipped: FloatArray) -> FloatArray:
@@ -183,17 +193,6 @@ class Ball:
             center=None if center is None else tuple(center),
             constant=described.get("constant", 0.0),
         )
-
-
-def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
-    """Replace infinite powers: by OVERFLOWN for finite rows whose power overflows, by NaN for rows that are not finite.
-
-    Only rows whose own power is not finite are inspected, so no row changes the power of another.
-    """
-    beyond = np.flatnonzero(~np.isfinite(power))
-    if beyond.size:
-        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
-    return power
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:

@@ -134,10 +134,6 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def is_number(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
-
-
 def is_time(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_date, pa.types.is_timestamp))
 

@@ -13,7 +13,7 @@ import importlib
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +90,12 @@ class Dialect:
     thousands: str | None = None
     encoding: str | None = None
     date_format: str | None = None
+    #: Names of what is stated.
+    stated: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        names = ("separator", "decimal", "thousands", "encoding", "date_format")
+        object.__setattr__(self, "stated", tuple(name for name in names if getattr(self, name) is not None))
         mark = self.separator
         is_mark = isinstance(mark, str) and len(mark) == 1 and mark.isascii() and not _IN_CELLS.match(mark)
         if mark is not None and not is_mark:
@@ -114,11 +118,6 @@ class Dialect:
             )
         if self.date_format is not None:
             _date_pattern(self.date_format)
-
-    @property
-    def stated(self) -> tuple[str, ...]:
-        """Names of what is stated."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
     @property
     def codec(self) -> str:

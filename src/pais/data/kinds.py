@@ -25,7 +25,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data.cells import (
     days_of,
-    is_number,
+    is_numeric,
     is_text,
     is_time,
     mark_of,
@@ -41,6 +41,8 @@ from pais.errors import ArgumentError
 
 #: Coordinates without bounds are clipped here, so that they stay finite.
 LARGEST = 1e300
+
+_public_scale = functools.partial(validate.number, rule="a number in [1e-300, 1e300]", low=1e-300, high=LARGEST)
 
 #: Two categories are as far apart as the two ends of a stated range: sqrt(2) * sqrt(2) = 2.
 CATEGORY = math.sqrt(2.0)
@@ -93,7 +95,7 @@ class Column(ABC):
         kind = value_type(kind)
         if is_text(kind) or pa.types.is_null(kind):
             return True
-        return is_time(kind) if self.form == "dates" else is_number(kind) or pa.types.is_boolean(kind)
+        return is_time(kind) if self.form == "dates" else is_numeric(kind)
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         """Return a column of Python objects as cells that `encode` reads, one by one."""
@@ -163,10 +165,7 @@ class Categories(Column):
             )
         are_texts = isinstance(values[0], str) and _truths(values) is None
         self.__dict__.update(values=values, form="text" if are_texts else "numbers")
-        self._keep_coordinates()
-
-    def _keep_coordinates(self) -> None:
-        labels = tuple(f"{self.name}={value}" for value in self.values)
+        labels = tuple(f"{self.name}={value}" for value in values)
         self.__dict__.update(labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
 
     def _checked(self, value: object) -> str | int | float:
@@ -372,15 +371,11 @@ class Auto(_Affine):
             return
         rule = "a number in [-1e300, 1e300]"
         center = validate.number("center", self.middle, rule=rule, low=-LARGEST, high=LARGEST)
-        scale = _public_scale(self.name, self.scale)
+        scale = _public_scale(f"the scale of column {self.name!r}", self.scale)
         is_bounded = not self.standardized
         self.__dict__.update(
             middle=center, scale=scale, center=center, unit_scale=scale / self.factor, is_bounded=is_bounded
         )
-
-    def opened(self) -> Auto:
-        """Return the column as it was before the survey."""
-        return replace(self, middle=None, scale=None, low=None, high=None)
 
     def resolved(self, center: float, scale: float, low: float, high: float) -> Auto:
         """Return the column with what a survey found. Only a standardized column keeps the bounds."""
@@ -422,7 +417,7 @@ class Scale(_Affine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        scale = _public_scale(self.name, self.scale)
+        scale = _public_scale(f"the scale of column {self.name!r}", self.scale)
         self.__dict__.update(scale=scale, unit_scale=scale / self.factor)
 
     def facts(self) -> dict[str, Any]:
@@ -440,11 +435,6 @@ def date_in_days(title: str, value: object) -> float:
     if math.isnan(date):
         raise ArgumentError(f"{title} is not a date. Write dates such as 2025-01-31; write categories as a list.")
     return date
-
-
-def _public_scale(name: str, scale: object) -> float:
-    rule = "a number in [1e-300, 1e300]"
-    return validate.number(f"the scale of column {name!r}", scale, rule=rule, low=1e-300, high=LARGEST)
 
 
 # Each group is a coordinate of every row, so many of them need much memory. Two years have 731 days.
@@ -470,8 +460,9 @@ class Intervals(Categories):
     def __post_init__(self) -> None:
         # Labels of different intervals differ, and no cell is compared with them.
         Column.__post_init__(self)
-        self.__dict__.update(values=self._texts())
-        self._keep_coordinates()
+        values = self._texts()
+        labels = tuple(f"{self.name}={value}" for value in values)
+        self.__dict__.update(values=values, labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
 
     @property
     @abstractmethod

@@ -6,7 +6,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -38,6 +38,9 @@ _KINDS = (
     'Pass (low, high), "auto", a list of categories, bool, two dates, ranges such as pais.ranges(0, 18, 65), or a '
     "number by which to divide the values"
 )
+
+# The facts of an "auto" column that a survey finds, before it has.
+_OPEN: dict[str, Any] = dict.fromkeys(("middle", "scale", "low", "high"))
 
 _ALL = (Auto, Boolean, Bounds, Categories, Dates, Periods, Ranges, Scale)
 _BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
@@ -155,15 +158,12 @@ class Schema:
             if isinstance(column, Categories) and len(column.values) > 1
         )
 
-    @cached_property
-    def stated(self) -> Schema:
-        """The schema as the user stated it: all "auto" columns are open."""
-        return Schema(tuple(column.opened() if isinstance(column, Auto) else column for column in self.columns))
-
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
-        pairs = zip(self.columns, resolved.columns, strict=False)
-        return self.stated == resolved.stated and all(column.is_open or column == after for column, after in pairs)
+        return len(self.columns) == len(resolved.columns) and all(
+            column == (replace(after, **_OPEN) if column.is_open and isinstance(after, Auto) else after)
+            for column, after in zip(self.columns, resolved.columns, strict=True)
+        )
 
     @property
     def midpoint(self) -> tuple[float, ...] | None:

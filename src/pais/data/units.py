@@ -6,6 +6,7 @@ name the same unit in every kind of table; `UnitHash` maps them to words of 128 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -243,7 +244,11 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == "numbers":
-        return _numbers(column)
+        if pa.types.is_floating(column.type):
+            return _floats(column)
+        largest = pa.scalar(2**63 - 1, pa.uint64())
+        is_large = pa.types.is_uint64(column.type) and pc.any(pc.greater(column, largest)).as_py()
+        return pc.cast(column, pa.large_string() if is_large or pa.types.is_decimal(column.type) else pa.int64())
     if kind == "text":
         return _trimmed(column.cast(pa.large_string()))
     return pa.nulls(len(column), pa.int64()) if kind is None else column.cast(pa.large_binary())
@@ -293,16 +298,6 @@ def _text_of_float(number: float) -> str | None:
     if not math.isfinite(number) or abs(number) >= FIRST_LOSSY:
         return None
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _numbers(column: pa.Array) -> pa.Array:
-    if pa.types.is_floating(column.type):
-        return _floats(column)
-    if pa.types.is_decimal(column.type):
-        return pc.cast(column, pa.large_string())
-    if pa.types.is_uint64(column.type) and pc.any(pc.greater(column, pa.scalar(2**63 - 1, pa.uint64()))).as_py():
-        return pc.cast(column, pa.large_string())
-    return pc.cast(column, pa.int64())
 
 
 def _floats(column: pa.Array) -> pa.Array:
@@ -425,9 +420,14 @@ def _shortened(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=64, person=b"pais unit").digest()
 
 
+@functools.cache
+def _seeded_hash() -> UnitHash:
+    return UnitHash(bytes(32))
+
+
 def seeded_identity(ids: pa.Array) -> NDArray[np.uint64]:
     """Identities of units for the draws of a seeded run, the same in every engine. NOT PRIVATE."""
-    words = UnitHash(bytes(32)).words(ids)
+    words = _seeded_hash().words(ids)
     return mixed64(words[:, 0] + mixed64(words[:, 1]))
 
 

@@ -30,7 +30,7 @@ from pais._base.lattice import (
 )
 from pais._base.numerics import ULP, FloatArray
 from pais._base.rowwise import sum_columns
-from pais.data.ball import Ball, settled
+from pais.data.ball import Ball
 from pais.privacy.rules import Rule
 
 # A cell is given by the exponent of a power and the first three bits of its mantissa: eight cells per octave.
@@ -383,7 +383,7 @@ class ColumnBlock(Block):
                 size = piece.stop - start
                 term = partial(self._term, ball, piece, np.empty(size))
                 power[piece] = sum_columns(term, len(self._columns), size)
-        return settled(ball.with_constant(power), lambda index: self._gathered(index, None))
+        return ball.completed(power, lambda index: self._gathered(index, None))
 
     def _term(self, ball: Ball, piece: slice, out: FloatArray, column: int) -> FloatArray:
         """Return the contribution of one column to the powers of a piece of the rows."""

@@ -126,7 +126,6 @@ class Members:
         return block
 
 
-@dataclass(kw_only=True, repr=False)
 class UnitSampling:
     """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
 
@@ -138,16 +137,13 @@ class UnitSampling:
     most the inverse of that probability: `tests/conformance/test_units.py`, `tests/theory/test_units.py`.
     """
 
-    members: Members
-    sampling: Sampling
-    identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
-
-    def __post_init__(self) -> None:
-        size = self.members.size
-        self._squares = np.zeros(size, dtype=np.int64)
-        empty = np.zeros(0, dtype=np.uint64) if self.identify is None else self.identify(pa.nulls(0, pa.int64()))
-        self._identity = np.zeros((size, *empty.shape[1:]), dtype=np.uint64)
-        self._weights = np.zeros(size + 1)
+    def __init__(
+        self, *, members: Members, sampling: Sampling, identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
+    ) -> None:
+        self.members, self.sampling, self.identify = members, sampling, identify
+        self._squares = np.zeros(members.size, dtype=np.int64)
+        self._identity = np.zeros(members.size, dtype=np.uint64)
+        self._weights = np.zeros(members.size + 1)
         self._lock = Lock()
 
     @quiet
@@ -165,6 +161,8 @@ class UnitSampling:
         with self._lock:
             np.add.at(self._squares, numbers, steps)
             if identity is not None:
+                if self._identity.shape[1:] != identity.shape[1:]:
+                    self._identity = np.zeros((len(self._squares), *identity.shape[1:]), dtype=np.uint64)
                 self._identity[numbers] = identity
 
     def norms(self, piece: slice) -> FloatArray:
@@ -520,10 +518,10 @@ class MemoryEngine(LocalEngine):
         self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
     ) -> list[T]:
         # All blocks are equal, and every thread gets as many of them.
-        step, n_rows, n_threads = max(1, _BLOCK_BYTES // (8 * self.n_features)), len(self._rows), cores()
+        step, n_rows = max(1, _BLOCK_BYTES // (8 * self.n_features)), len(self._rows)
         if n_rows > step:
-            turns = -(-n_rows // (step * n_threads))
-            step = -(-n_rows // (turns * n_threads))
+            turns = -(-n_rows // (step * cores()))
+            step = -(-n_rows // (turns * cores()))
 
         def over(start: int) -> T:
             rows = self._rows[start : start + step]
