@@ -72,7 +72,14 @@ def _out_of_memory() -> MemoryError:
 
 
 def number(
-    name: str, value: object, *, rule: str, low: float, high: float, open_low: bool = False, open_high: bool = False
+    name: str,
+    value: object,
+    *,
+    rule: str,
+    low: float = 0.0,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
 ) -> float:
     """Return a real scalar in an interval as a float, or raise an error that shows it."""
     # Adding zero turns -0.0 into 0.0.
@@ -90,21 +97,21 @@ def number(
 
 
 # Numbers of any name: `positive("epsilon", value)`.
-positive = partial(number, rule="a finite number > 0", low=0.0, high=math.inf, open_low=True, open_high=True)
-positive_or_infinite = partial(number, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True)
-non_negative = partial(number, rule="a finite number >= 0", low=0.0, high=math.inf, open_high=True)
-share = partial(number, rule="a number in [0, 1]", low=0.0, high=1.0)
+positive = partial(number, rule="a finite number > 0", open_low=True, open_high=True)
+positive_or_infinite = partial(number, rule="a number > 0, or math.inf", open_low=True)
+non_negative = partial(number, rule="a finite number >= 0", open_high=True)
+share = partial(number, rule="a number in [0, 1]", high=1.0)
 
 # Numbers that have one name: `radius(value)`. The squares of a radius and of an epsilon neither overflow nor underflow.
 radius = partial(
     number, "radius", rule="a number in [1e-100, 1e100]; rescale the data beyond that", low=1e-100, high=1e100
 )
-quantile = partial(number, "quantile", rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True)
+quantile = partial(number, "quantile", rule="a number in (0, 1)", high=1.0, open_low=True, open_high=True)
 target_epsilon = partial(number, "epsilon", rule="a number > 0, from 1e-150 to 1e150", low=1e-150, high=1e150)
-target_delta = partial(number, "delta", rule="a number in [0, 1)", low=0.0, high=1.0, open_high=True)
+target_delta = partial(number, "delta", rule="a number in [0, 1)", high=1.0, open_high=True)
 
 # The epsilon of a past or planned release may be 0.
-price_epsilon = partial(number, "epsilon", rule=f"a number in [0, {LARGEST_EPSILON:g}]", low=0.0, high=LARGEST_EPSILON)
+price_epsilon = partial(number, "epsilon", rule=f"a number in [0, {LARGEST_EPSILON:g}]", high=LARGEST_EPSILON)
 price_delta = target_delta
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ _FARTHEST_CENTER = 1e100
 # Rows are shifted in pieces of this many numbers, which stay in the cache.
 _PIECE_NUMBERS = 1 << 16
 
-norm_order = partial(validate.number, "order", rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
+norm_order = partial(validate.number, "order", rule="a number >= 1, or math.inf", low=1.0)
 
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300

@@ -288,10 +288,12 @@ def days_of(column: pa.Array) -> FloatArray:
         return np.full(len(column), np.nan)
     if is_text(column.type):
         texts = texts_of(column)
-        dates = _dates_of_text(texts)
-        if dates is None:
+        # If all cells are dates, or dates with a time, converting them at once is faster and gives the same days.
+        lengths = pc.unique(pc.drop_null(pc.binary_length(texts))).to_pylist()
+        kind = _BY_LENGTH.get(lengths[0]) if len(lengths) == 1 else None
+        column = None if kind is None else attempt(lambda: pc.cast(texts, kind))
+        if column is None:
             return _days_of_text(texts)
-        column = dates
     missing = _mask(column.is_null())
     if pa.types.is_date32(column.type):
         days = _integers(column, pa.int32()).astype(np.float64)
@@ -318,13 +320,6 @@ def _mask(column: pa.Array) -> NDArray[np.bool_]:
 
 def _integers(column: pa.Array, kind: pa.DataType) -> NDArray[Any]:
     return np.asarray(pc.fill_null(column.view(kind), 0).to_numpy(zero_copy_only=False))
-
-
-def _dates_of_text(texts: pa.Array) -> pa.Array | None:
-    """Convert text at once if all cells are dates, or dates with a time; this is faster and gives the same days."""
-    lengths = pc.unique(pc.drop_null(pc.binary_length(texts))).to_pylist()
-    kind = _BY_LENGTH.get(lengths[0]) if len(lengths) == 1 else None
-    return None if kind is None else attempt(lambda: pc.cast(texts, kind))
 
 
 def _days_of_text(texts: pa.Array) -> FloatArray:
@@ -429,7 +424,9 @@ def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
 
 def texts_of_objects(cells: Iterable[object], *, with_times: bool = True) -> pa.Array:
     """Return Python objects as text, cell by cell: numbers, text, and dates in ISO 8601; null for anything else."""
-    return pa.array([_text_of(cell, with_times=with_times) for cell in cells], pa.large_string())
+    # Most cells are plain text, which stays as it is.
+    texts = [cell if type(cell) is str and cell.isascii() else _text_of(cell, with_times=with_times) for cell in cells]
+    return pa.array(texts, pa.large_string())
 
 
 def _text_of(cell: object, *, with_times: bool) -> str | None:

@@ -510,9 +510,13 @@ def _closed(pieces: Iterator[bytes], separator: str, codec: str) -> Iterator[byt
         if in_header:
             lines = piece.lstrip(b"\r\n")
             in_header = not lines
-            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator, codec))
+            header = _ENDS.split(lines, 1)[0]
+            is_closed = _closed_line(separator).fullmatch(header) is not None
+            _require_header(is_closed and attempt(lambda header=header: header.decode(codec)) is not None)  # type: ignore[misc]  # bound now
         closed = _without_open_lines(piece, separator) if b'"' in piece else piece
-        yield closed if closed.isascii() else _as_utf8(closed, codec)
+        is_utf8 = closed.isascii() or (codec.startswith("utf-8") and attempt(closed.decode) is not None)
+        # Bytes that the encoding does not have become replacement characters.
+        yield closed if is_utf8 else closed.decode(codec, errors="replace").encode()
 
 
 @functools.lru_cache
@@ -523,21 +527,11 @@ def _closed_line(separator: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
 
 
-def _is_header(line: bytes, separator: str, codec: str) -> bool:
-    return _closed_line(separator).fullmatch(line) is not None and attempt(lambda: line.decode(codec)) is not None
-
-
 def _require_header(fits: bool) -> None:
     if not fits:
         raise DataError(
             "the first line is too long, is in another encoding or has an unclosed quote. Correct the header."
         )
-
-
-def _as_utf8(piece: bytes, codec: str) -> bytes:
-    """Write a piece in UTF-8, with replacement characters for bytes that the encoding does not have. ASCII stays."""
-    is_whole = codec.startswith("utf-8") and attempt(piece.decode) is not None
-    return piece if is_whole else piece.decode(codec, errors="replace").encode()
 
 
 def _without_open_lines(piece: bytes, separator: str) -> bytes:

@@ -263,7 +263,7 @@ def joined(ids: Sequence[pa.Array]) -> pa.Array:
 
 def ids_of_objects(cells: Iterable[object]) -> pa.Array:
     """Convert Python objects to ids, as columns of their types would be; null for anything that is no id."""
-    ids = [_id_of(cell) for cell in cells]
+    ids = [cell if type(cell) is str and cell.isascii() else _id_of(cell) for cell in cells]
     texts = pa.array([None if isinstance(cell, bytes) else cell for cell in ids], pa.large_string())
     if not any(isinstance(cell, bytes) for cell in ids):
         return texts

@@ -61,9 +61,17 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
     """Return the files that a path, a directory, a pattern or an address refers to, sorted by name."""
     text = str(source)
     is_address = "://" in text
-    filesystem, path = _filesystem(text) if is_address else (pa_fs.LocalFileSystem(), text)
+    opened: Any = (pa_fs.LocalFileSystem(), text)
+    if is_address:
+        opened = attempt(lambda: pa_fs.FileSystem.from_uri(text))
+        if opened is None:
+            raise DataError(f"{text} cannot be opened. Check the scheme of the address and your access.")
+    filesystem, path = opened
     if not is_address and any(mark in text for mark in "*?[") and attempt(Path(text).exists) is False:
-        names = _matching(Path(text))
+        pattern = Path(text)
+        start = Path(pattern.anchor) if pattern.is_absolute() else Path()
+        inner = str(pattern.relative_to(pattern.anchor))
+        names = attempt(lambda: [str(file) for file in start.glob(inner) if file.is_file()]) or []
         hint = f"no file matches {text}. Check the pattern."
     else:
         names = _files_at(filesystem, path, text)
@@ -71,19 +79,6 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
     if not names:
         raise DataError(hint)
     return [(filesystem, name) for name in sorted(names)]
-
-
-def _filesystem(address: str) -> tuple[pa_fs.FileSystem, str]:
-    opened: tuple[pa_fs.FileSystem, str] | None = attempt(lambda: pa_fs.FileSystem.from_uri(address))
-    if opened is None:
-        raise DataError(f"{address} cannot be opened. Check the scheme of the address and your access.")
-    return opened
-
-
-def _matching(pattern: Path) -> list[str]:
-    start = Path(pattern.anchor) if pattern.is_absolute() else Path()
-    inner = str(pattern.relative_to(pattern.anchor))
-    return attempt(lambda: [str(file) for file in start.glob(inner) if file.is_file()]) or []
 
 
 def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[str]:

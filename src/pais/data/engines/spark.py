@@ -221,7 +221,7 @@ def column_of(frame: Any, name: str | None) -> Any:
 
 
 def type_of(frame: Any, name: str) -> Any:
-    return _field(frame, name).dataType
+    return frame.schema.fields[frame.columns.index(name)].dataType
 
 
 def _field(frame: Any, name: str) -> Any:
@@ -332,14 +332,6 @@ def unit_ids(frame: Any, name: str) -> Any:
     return column
 
 
-def marked_as_csv(frame: Any) -> Any:
-    """Mark all columns as columns of a CSV file."""
-    marked = [
-        F.col(f"p{position}").alias(name, metadata={_CSV_MARK: True}) for position, name in enumerate(frame.columns)
-    ]
-    return renamed(frame).select(*marked)
-
-
 def as_doubles(frame: Any, name: str) -> Any:
     """Cast a feature to double or array of double. These casts cannot fail and quote a value. Text stays text."""
     kind, column = type_of(frame, name), column_of(frame, name)
@@ -380,10 +372,6 @@ def carried_type(kind: Any) -> Any:
 
 def is_string(kind: Any) -> bool:
     return isinstance(kind, kinds.StringType)
-
-
-def is_sortable(kind: Any) -> bool:
-    return isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
 
 
 def _is_number(kind: Any) -> bool:
@@ -564,7 +552,12 @@ class SparkEngine(Engine):
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
-        ties = [f"c{i}" for i, name in enumerate(carry) if is_sortable(type_of(frame, name))]
+        types = enumerate(type_of(frame, name) for name in carry)
+        ties = [
+            f"c{i}"
+            for i, kind in types
+            if isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
+        ]
         numbers = [f"f{i}" for i in range(self.n_features)]
         return with_vectors(selected, self._layout).repartition(*numbers).sortWithinPartitions(*numbers, *ties)
 
@@ -619,7 +612,9 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     if separator is None and len(frame.columns) == 1 and separator_in(frame.columns[0]) != ",":
         frame = opened(separator_in(frame.columns[0]))
     require_header(frame.columns, f"file {path}")
-    return marked_as_csv(frame)
+    # Mark all columns as columns of a CSV file.
+    marked = [F.col(f"p{place}").alias(name, metadata={_CSV_MARK: True}) for place, name in enumerate(frame.columns)]
+    return renamed(frame).select(*marked)
 
 
 def _session(master: str | None) -> Any:
