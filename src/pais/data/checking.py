@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -551,11 +552,8 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
         advice = "read the file again with its encoding" if dialect is None else "pass its encoding, such as 'cp1252'"
         yield f"{percent(damaged, total)} of the unlisted cells have characters that are not UTF-8: {advice}"
     # Text in UTF-8 that was read as cp1252, read as UTF-8.
-    decoded = {
-        text: None if text.isascii() else attempt(lambda text=text: text.encode("cp1252").decode())  # type: ignore[misc]  # bound now
-        for text in cells
-    }
-    repaired = sum(count for text, count in cells.items() if decoded[text] in values)
+    decoded = {text: attempt(partial(_recoded, text)) for text in cells if not text.isascii()}
+    repaired = sum(count for text, count in cells.items() if decoded.get(text) in values)
     if repaired:
         share = percent(repaired, total)
         yield f"{share} of the unlisted cells are UTF-8 that was read as cp1252: write the file again"
@@ -563,7 +561,7 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
     alike, others = [], Counter[str]()
     for text, count in cells.most_common(_COMPARED):
         close = difflib.get_close_matches(text.casefold(), by_letters, n=1, cutoff=_SIMILAR)
-        if "\ufffd" in text or decoded[text] in values:
+        if "\ufffd" in text or decoded.get(text) in values:
             continue
         if close:
             alike.append(f"{text!r} ({count:,}) may be {by_letters[close[0]]!r}")
@@ -574,6 +572,10 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
         yield f"{', '.join(alike[:_SHOWN])}{more}"
     if others:
         yield f"the most frequent cells that are not listed are {_frequent(others)}"
+
+
+def _recoded(text: str) -> str:
+    return text.encode("cp1252").decode()
 
 
 def _frequent(cells: Counter[str]) -> str:

@@ -512,7 +512,7 @@ def _closed(pieces: Iterator[bytes], separator: str, codec: str) -> Iterator[byt
             in_header = not lines
             header = _ENDS.split(lines, 1)[0]
             is_closed = _closed_line(separator).fullmatch(header) is not None
-            _require_header(is_closed and attempt(lambda header=header: header.decode(codec)) is not None)  # type: ignore[misc]  # bound now
+            _require_header(is_closed and attempt(functools.partial(header.decode, codec)) is not None)
         closed = _without_open_lines(piece, separator) if b'"' in piece else piece
         is_utf8 = closed.isascii() or (codec.startswith("utf-8") and attempt(closed.decode) is not None)
         # Bytes that the encoding does not have become replacement characters.

@@ -682,11 +682,7 @@ def could_be_edges(values: Sequence[Any]) -> bool:
 
     Whole numbers of which most follow each other, such as 1, 2, 3 and 1, 2, 9, are categories.
     """
-    numbers = [
-        float(value)
-        for value in values
-        if not isinstance(value, bool) and isinstance(value, Real) and abs(value) <= LARGEST  # type: ignore[operator]
-    ]
+    numbers = [float(value) for value in _reals(values) if abs(value) <= LARGEST]
     if len(numbers) < max(2, len(values)):
         return False
     if not all(number.is_integer() for number in numbers):
@@ -697,17 +693,17 @@ def could_be_edges(values: Sequence[Any]) -> bool:
     return is_ascending and statistics.median_low(map(abs, steps)) > 1.0
 
 
+def _reals(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, Real) and not isinstance(value, bool)]
+
+
 def _periods(period: str, first: Date, last: Date) -> Groups:
     low, high = (date_in_days(f"a date of {period}s", end) for end in (first, last))
     return Groups(Periods(name=f"{period}s", period=period, first=low, last=high))
 
 
 def _ascending(edges: Sequence[Any]) -> tuple[float, ...]:
-    numbers = [
-        float(edge)
-        for edge in edges
-        if not isinstance(edge, bool) and isinstance(edge, Real) and (abs(edge) <= LARGEST or abs(edge) == math.inf)  # type: ignore[operator]
-    ]
+    numbers = [float(edge) for edge in _reals(edges) if abs(edge) <= LARGEST or abs(edge) == math.inf]
     # Of an ascending list, only the ends can be infinite.
     is_ascending = all(low < high for low, high in itertools.pairwise(numbers))
     if len(numbers) < max(2, len(edges)) or not is_ascending:

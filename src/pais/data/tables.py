@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,18 +90,17 @@ def require_table(source: object) -> None:
 
 def is_series(source: object) -> bool:
     """Whether this is a single column of Arrow, pandas or polars."""
-    return isinstance(source, (pa.Array, pa.ChunkedArray)) or is_class(source, "Series", "pandas", "polars")
+    return isinstance(source, (pa.Array, pa.ChunkedArray)) or is_class("Series", source, "pandas", "polars")
 
 
-def is_frame(source: object, *libraries: str) -> bool:
-    """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
-    return is_class(source, "DataFrame", *libraries)
-
-
-def is_class(source: object, name: str, *libraries: str) -> bool:
-    """Whether this is of a class with this name that one of these libraries defines."""
+def is_class(name: str, source: object, *libraries: str) -> bool:
+    """Whether this is of a class with this name that one of these libraries defines. None of them is imported."""
     homes = tuple(f"{library}." for library in libraries)
     return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
+
+
+#: Whether this is a data frame of one of these libraries.
+is_frame = partial(is_class, "DataFrame")
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:

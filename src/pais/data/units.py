@@ -473,7 +473,14 @@ class HashIndex:
             free = np.flatnonzero(number < 0)
             if free.size:
                 if adding:
-                    self._claim(slot.take(free), keys.take(waiting.take(free), axis=0))
+                    # Fill free slots with new keys. If several keys claim a slot, any one of them gets it.
+                    claimed, claims = slot.take(free), np.arange(1, free.size + 1, dtype=np.uint32)
+                    self._table[claimed] = claims
+                    won = np.flatnonzero(self._table.take(claimed) == claims)
+                    end = self.size + won.size
+                    self._keys[self.size : end] = keys.take(waiting.take(free.take(won)), axis=0)
+                    self._table[claimed.take(won)] = np.arange(self.size + 1, end + 1, dtype=np.uint32)
+                    self.size = end
                     number = self._table.take(slot).astype(np.intp) - 1
                 else:
                     taken = np.flatnonzero(number >= 0)
@@ -482,16 +489,6 @@ class HashIndex:
             numbers[waiting[same]] = number[same]
             waiting, slot = waiting[~same], (slot[~same] + 1) & (len(self._table) - 1)
         return numbers
-
-    def _claim(self, slot: _Numbers, keys: Words64) -> None:
-        """Fill free slots with new keys. If several keys claim a slot, any one of them gets it."""
-        claims = np.arange(1, len(slot) + 1, dtype=np.uint32)
-        self._table[slot] = claims
-        won = np.flatnonzero(self._table.take(slot) == claims)
-        end = self.size + won.size
-        self._keys[self.size : end] = keys.take(won, axis=0)
-        self._table[slot.take(won)] = np.arange(self.size + 1, end + 1, dtype=np.uint32)
-        self.size = end
 
     def _home(self, keys: Words64) -> _Numbers:
         mixed = mixed64(keys[:, 0] + mixed64(keys[:, 1]))

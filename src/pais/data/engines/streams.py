@@ -75,9 +75,9 @@ def stream_of(data: Any) -> Stream | None:
     """Return a stream of the batches of a query, a function, a generator or a reader; None for any other data."""
     if not is_stream(data):
         return None
-    if is_class(data, "LazyFrame", "polars"):
+    if is_class("LazyFrame", data, "polars"):
         return _lazy_frame(data)
-    if is_class(data, "DuckDBPyRelation", "duckdb", "_duckdb"):
+    if is_class("DuckDBPyRelation", data, "duckdb", "_duckdb"):
         return _relation(data)
     if isinstance(data, Iterator):
         return _iterator(data)
@@ -86,7 +86,7 @@ def stream_of(data: Any) -> Stream | None:
 
 def is_stream(data: Any) -> bool:
     """Whether `stream_of` takes this. Checked by class name, so no library is imported, and no batch is read."""
-    if is_class(data, "LazyFrame", "polars") or is_class(data, "DuckDBPyRelation", "duckdb", "_duckdb"):
+    if is_class("LazyFrame", data, "polars") or is_class("DuckDBPyRelation", data, "duckdb", "_duckdb"):
         return True
     if isinstance(data, (list, tuple)):
         return bool(data) and isinstance(data[0], pa.RecordBatch)
