@@ -30,6 +30,9 @@ _MOST_CLASSES = 12
 
 _NEVER_ZERO = 1e-300
 
+# Odds are said for one unit of a feature if its coefficient has such a size: 1.01 to 10 times as high. Chosen by eye.
+_SMALL, _LARGE = 0.01, 2.3
+
 _MEANING_OF_HIDDEN = (
     " A coefficient is hidden by noise if the rows say less about its size than what is plausible for any table. Then "
     "it has no interval."
@@ -251,14 +254,22 @@ class RegressionResults(Results):
         name, change = self.names[place], self.steps[place] if self.steps else Step()
         # The difference of two categories is twice the coefficient of one.
         times = change.size if change.reference else 1.0
-        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
-        reach = CLEAR * error
         if change.reference:
             step = f"For {name}"
+        elif change == Step.of_truth():
+            step = f"If {name} holds"
         else:
-            step = f"If {name} holds" if change == Step.of_truth() else f"For one more unit of {name}"
+            if self.classes and not _SMALL <= abs(float(self.values[0, place])) <= _LARGE and change.size != 1.0:
+                # Odds for one more unit would be 1, or very large: take a round part of the range of the feature.
+                times = 10.0 ** math.floor(math.log10(change.size / 5.0))
+            step = f"For one more unit of {name}" if times == 1.0 else f"For {number(times, 3)} more units of {name}"
+        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
+        reach = CLEAR * error
         if self.classes:
-            odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            finest = max(min(abs(value), reach), 1e-12)
+            digits = 3 if finest >= _SMALL else 2 - math.floor(math.log10(finest))
+            logits = (value, value - reach, value + reach)
+            odds, *ends = (number(math.exp(min(logit, 700.0)), digits) for logit in logits)
             than = f"those for {change.reference}" if change.reference else "as high"
             return (
                 f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times {than} ({' to '.join(ends)})."

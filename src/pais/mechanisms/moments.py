@@ -101,7 +101,7 @@ class MomentValue:
         return float(self.moment[-1, -1]) / self.constant**2
 
 
-@stored("mechanism", "second moment")
+@stored("mechanism", "means and covariances")
 @dataclass(frozen=True, kw_only=True)
 class MomentSum(Mechanism):
     """Weighted second moment of the rows plus Gaussian noise, with a constant coordinate if the ball has one.
@@ -134,7 +134,7 @@ class MomentSum(Mechanism):
     noise: GaussianNoise
     largest: float
     n_rows: float
-    name = "second moment"
+    name = "means and covariances"
     protects_units = True
     streams = True
 

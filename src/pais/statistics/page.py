@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -208,7 +209,7 @@ class StatisticResults(Results):
         if np.isnan(value):
             return Cell(text="\u2013", weak=True, hint="not defined for this column")
         if self._dates[row, column]:
-            texts = [date_text(number) if np.isfinite(number) else "" for number in (value, low, high)]
+            texts = [date_text(math.floor(number)) if np.isfinite(number) else "" for number in (value, low, high)]
         else:
             counted = self.name in COUNTS or (self.rows and self.rows[row][-1] in COUNTS)
             width = high - low if np.isfinite(high - low) else 0.0
