@@ -29,18 +29,23 @@ _ELSEWHERE = {"random_state": "--seed", "missing": "--missing"}
 _LISTS = ("columns", "by", "carry", "classes", "q")
 
 
-class Group(TyperGroup):
-    """The program itself. Its help shows flags without a type."""
+class _Untyped:
+    """A command or the program. Its help shows flags without a type."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class beside this one
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
-class Command(TyperCommand):
-    """A command whose help shows flags without a type. Messages of the package name its options."""
+class Group(_Untyped, TyperGroup):
+    """The program itself."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
+
+class Command(_Untyped, TyperCommand):
+    """A command. Messages of the package name its options."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -67,15 +72,8 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
 
-def _without_types(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    return parameters
-
-
-def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
-    """A function with the fields of a dataclass as its parameters, which typer reads. It runs a command with them."""
+def signature(options: type[Any]) -> inspect.Signature:
+    """The fields of a dataclass as the parameters of a function, which typer reads."""
     hints = get_type_hints(options)
     # Options that a class defines come before those that it inherits.
     places = {
@@ -90,13 +88,7 @@ def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None
         )
         for each in sorted(fields(options), key=lambda each: places[each.name])
     ]
-
-    def command(**values: Any) -> None:
-        run(options(**values))
-
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return inspect.Signature(parameters)
 
 
 class SamplingName(str, Enum):
