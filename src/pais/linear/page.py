@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -381,7 +381,7 @@ class RegressionResults(Results):
             bar = None if hidden[j] else (effect, effect - spread, effect + spread)
             rows.append(BarRow(head=Head(self.names[j]), bar=bar, cells=cells, weak=not clear[j]))
         if self._intercept_cells and not brief:
-            cells = [replace(self._intercept_cells[line], kind="")] + [Cell(text="", kind="count")] * (2 * compared)
+            cells = [self._intercept_cells[line]._replace(kind="")] + [Cell(text="", kind="count")] * (2 * compared)
             rows.append(BarRow(head=Head("intercept", "count"), bar=None, cells=cells))
         return BarTable(
             caption=caption,
