@@ -299,12 +299,11 @@ def kmeans(wanted: options.KMeans) -> None:
         prices, schema = plan.due, plan.schema
     else:
         settings, survey = settings_of(wanted), survey_of(wanted, rehearsal=wanted.seed is not None)
-        prices, schema = (settings.price,), None if survey is None else survey.schema
-        if survey is None:
-            survey_passes = settings.survey_passes
-        elif survey.shift == 0.0:
+        prices, schema, survey_passes = (settings.price,), None, settings.survey_passes
+        if survey is not None:
             own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
-            prices = (survey.price, own)
+            prices = (survey.price, own) if survey.shift == 0.0 else prices
+            schema, survey_passes = survey.schema, 0
     with paying(wanted.ledger, *prices) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
         rows = open_rows(wanted, bar, default=schema)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import units_of
-from pais.data.kinds import Boolean, Categories, Column, Dates
+from pais.data.kinds import Boolean, Categories, Dates
 from pais.errors import ArgumentError
 from pais.kmeans.result import Elbow, KMeansFit, threshold
 from pais.planning.plan import CLEAR
@@ -200,8 +200,9 @@ def sizes_of(fit: KMeansFit) -> Sizes:
 
 def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
-    value, schema, spread = fit.value, fit.schema, fit.column_spread
+    value, schema = fit.value, fit.schema
     centers = value.centers
+    spread = None if value.cells is None else np.sqrt(np.square(value.cells.spread).sum(axis=0))
     readable = fit.readability
     known = (True,) * len(centers) if readable is None else readable.centers
     errors = value.standard_errors
@@ -211,7 +212,11 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         names=_names(feature_names, centers.shape[1]) if schema is None else schema.labels,
         kinds=(NUMBER,) * centers.shape[1]
         if schema is None
-        else tuple(_kind(column) for column in schema.columns for _ in column.labels),
+        else tuple(
+            SHARE if isinstance(column, (Boolean, Categories)) else DATE if isinstance(column, Dates) else NUMBER
+            for column in schema.columns
+            for _ in column.labels
+        ),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
         # One center alone is its own mean, so none of its values is grey.
@@ -241,12 +246,6 @@ def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, .
     return names
 
 
-def _kind(column: Column) -> str:
-    if isinstance(column, (Boolean, Categories)):
-        return SHARE
-    return DATE if isinstance(column, Dates) else NUMBER
-
-
 def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
     """Number of decimals for all values of a column; None if they need powers of ten."""
     spread = float(np.ptp(values))
@@ -271,8 +270,16 @@ def sentences(view: View) -> list[str]:
     """
     if view.errors is None:
         return [""] * len(view.values)
-    away, errors = _from_average(view.values, view.errors, view.sizes.weights)
-    size = away / _deviations(view)
+    weights, values = view.sizes.weights, view.values
+    away, errors = _from_average(values, view.errors, weights)
+    # Standard deviation of each column over all rows: at least that of the centers; of a share, that of its rows.
+    mean = weights @ values
+    share = np.clip(mean, 0.01, 0.99)
+    between = np.sqrt(weights @ np.square(values - mean))
+    within = np.zeros_like(between) if view.spread is None else view.spread
+    is_share = np.array([kind == SHARE for kind in view.kinds])
+    deviations = np.where(is_share, np.sqrt(share * (1.0 - share)), np.maximum(between, within))
+    size = away / np.asarray(np.maximum(deviations, 1e-300))
     is_clear = np.abs(away) > threshold(away.size) * errors
     is_clear &= (np.abs(size) >= WORTH) & np.array(view.features)
     return [_sentence(view, center, size[center], is_clear[center]) for center in range(len(size))]
@@ -284,18 +291,6 @@ def _from_average(values: FloatArray, errors: FloatArray, weights: FloatArray) -
     squares = np.square(errors)
     others = np.square(weights) @ squares - np.square(weights)[:, None] * squares
     return away, np.sqrt(np.square(1.0 - weights)[:, None] * squares + others)
-
-
-def _deviations(view: View) -> FloatArray:
-    """Standard deviation of each column over all rows: at least that of the centers; of a share, that of its rows."""
-    weights = view.sizes.weights
-    mean = weights @ view.values
-    between = np.sqrt(weights @ np.square(view.values - mean))
-    share = np.clip(mean, 0.01, 0.99)
-    is_share = np.array([kind == SHARE for kind in view.kinds])
-    within = np.zeros_like(between) if view.spread is None else view.spread
-    deviations = np.where(is_share, np.sqrt(share * (1.0 - share)), np.maximum(between, within))
-    return np.asarray(np.maximum(deviations, 1e-300))
 
 
 def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bool_]) -> str:
@@ -319,7 +314,11 @@ def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bo
     first = {words: place for place, (_, words, _) in reversed([*enumerate(found)])}
     found.sort(key=lambda one: (one[0], first[one[1]]))
     groups = groupby(found, key=lambda one: one[1])
-    return "; ".join(f"{words} {_joined([name for _, _, name in several])}" for words, several in groups)
+    phrases = []
+    for words, several in groups:
+        names = [name for _, _, name in several]
+        phrases.append(f"{words} {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"{words} {names[0]}")
+    return "; ".join(phrases)
 
 
 def _difference_in_words(kind: str, size: float, value: float, reach: float) -> str:
@@ -335,10 +334,6 @@ def _difference_in_words(kind: str, size: float, value: float, reach: float) -> 
     if value <= _HARDLY_ANY and high <= _SURELY_FEW:
         return "hardly any"
     return "few" if high < _FEW else "less often"
-
-
-def _joined(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def segment_lines(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> list[str]:
@@ -387,8 +382,8 @@ def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
 
 def elbow_frame(elbow: Elbow) -> Any:
     """Estimated costs by number of clusters: a pandas frame, or a structured array if pandas is not installed."""
-    numbers = np.array([point.n_clusters for point in elbow])
-    costs = np.array([point.cost for point in elbow])
+    numbers = np.array([point.n_clusters for point in elbow.points])
+    costs = np.array([point.cost for point in elbow.points])
     columns = {"n_clusters": numbers, "estimated_cost": costs, "relative_cost": relative_costs(elbow)}
     try:
         import pandas as pd
@@ -402,5 +397,5 @@ def elbow_frame(elbow: Elbow) -> Any:
 
 def relative_costs(elbow: Elbow) -> FloatArray:
     """Estimated cost of each number of clusters, over that of one cluster."""
-    costs = np.array([point.cost for point in elbow])
+    costs = np.array([point.cost for point in elbow.points])
     return np.asarray(costs / max(float(costs[0]), 1e-300))
