@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from pais.accounting.part import Part
 from pais.cli import files, options, show
 from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
-from pais.cli.options import EngineName
 from pais.cli.rows import center_of, columns_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
 from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
@@ -104,7 +102,7 @@ def check(wanted: options.Check) -> None:
         raise ArgumentError(
             "--columns states nothing about the columns. Write bounds or a kind for each, such as age=18:100."
         )
-    if wanted.engine is EngineName.spark or wanted.master is not None:
+    if wanted.engine == "spark" or wanted.master is not None:
         raise ArgumentError("`pais check` does not read with Spark. Leave --engine and --master out.")
     with show.watch(quiet=wanted.as_json) as bar:
         bar.begin("check")
@@ -134,7 +132,7 @@ def survey(wanted: options.Survey) -> None:
             epsilon=wanted.epsilon,
             center=center,
             quantile=wanted.quantile,
-            order=1.0 if wanted.mechanism.value == "laplace" else 2.0,
+            order=1.0 if wanted.mechanism == "laplace" else 2.0,
             random_state=wanted.seed,
             ledger=book,
         )
@@ -225,9 +223,7 @@ def _stated(wanted: Any, names: Any) -> dict[str, Any]:
         stated["norms"] = stated_norms(wanted.norms, wanted.n_rows, wanted.radius)
     parsers: dict[str, Callable[[Any], Any]] = {"columns": columns_of, "center": center_of, "classes": _classes}
     for name, value in stated.items():
-        if isinstance(value, Enum):
-            stated[name] = value.value
-        elif name in parsers and value is not None:
+        if name in parsers and value is not None:
             stated[name] = parsers[name](value)
     return stated
 
@@ -327,7 +323,7 @@ def kmeans(wanted: options.KMeans) -> None:
             centers=value.centers,
             columns=rows.feature_columns,
             schema=made.schema,
-            fills_missing=wanted.missing.value == "midpoint",
+            fills_missing=wanted.missing == "midpoint",
         )
         bar.begin("write")
         paths = files.write_release(wanted.out, made, results, names, model.to_dict(), header_of_report(wanted))
@@ -396,7 +392,7 @@ def model(name: str, wanted: options.Model) -> None:
         bar.begin(f"survey, plan, sample, {name}")
         # The estimator checks the price against the ledger before it opens the rows.
         estimator.ledger = book
-        held = wanted.engine is EngineName.memory
+        held = wanted.engine == "memory"
         estimator.fit(Opening(data=data, options={**csv, "on_rows": bar.rows}, held=held))
         made, names = estimator._shown(), tuple(map(str, estimator.feature_names_in_))
         results: Results = made.value
@@ -448,13 +444,13 @@ def statistic(command: str, wanted: options.Table) -> None:
             columns=selection.schema,
             unit=wanted.unit,
             max_rows_per_unit=wanted.max_rows_per_unit,
-            missing=wanted.missing.value,
+            missing=wanted.missing,
             # A row with a missing value has no covariances; other statistics leave out the cell alone.
             by_cell=name != "covariance",
             on_rows=bar.rows,
             **csv,
         )
-        engine = engine.held() if wanted.engine is EngineName.memory else engine
+        engine = engine.held() if wanted.engine == "memory" else engine
         opened = Selection(rows=engine, schema=selection.schema, columns=selection.columns, by=selection.by)
         bar.begin(name)
         bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
@@ -604,7 +600,7 @@ def _carried(wanted: options.Sample | options.Label) -> tuple[str, ...]:
 
 def label(wanted: options.Label) -> None:
     """Read the rows with the columns of a model and write their labels."""
-    to, by_spark = wanted.to, wanted.engine is EngineName.spark or wanted.master is not None
+    to, by_spark = wanted.to, wanted.engine == "spark" or wanted.master is not None
     if to.suffix != ".parquet" and not by_spark:
         raise ArgumentError(f"{to} does not end in .parquet. Pass the path of a Parquet file with --to.")
     if not (by_spark and wanted.overwrite):
@@ -648,12 +644,12 @@ def audit(wanted: options.Audit) -> None:
 
     plan = Plan.load(wanted.plan)
     runs, seconds = wanted.runs, wanted.seconds
-    if wanted.method is options.AuditMethod.runs:
+    if wanted.method == "runs":
         runs, seconds = runs or _RUNS, seconds or _SECONDS
     limits: dict[str, Any] = {"runs": runs, "seconds": seconds, "confidence": wanted.confidence}
     with show.watch(quiet=wanted.quiet) as bar:
         bar.begin("audit")
-        report = run_audit(plan, method=wanted.method.value, random_state=wanted.seed, **limits)
+        report = run_audit(plan, method=wanted.method, random_state=wanted.seed, **limits)
     if wanted.as_json:
         show.print_json(report.to_dict())
     elif not wanted.quiet:

@@ -15,7 +15,6 @@ from pais._base.files import parse_json, read_text
 from pais._base.randomness import bit_source
 from pais.cli import options
 from pais.cli.files import WEIGHT_COLUMN, table_of
-from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.dialect import CSVFile
@@ -41,7 +40,7 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
         carry=() if carry is None else names_of("--carry", carry),
         unit=wanted.unit,
         max_rows_per_unit=wanted.max_rows_per_unit,
-        missing=wanted.missing.value,
+        missing=wanted.missing,
         **csv,
         on_rows=bar.rows,
     )
@@ -53,17 +52,17 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     for text in (people, concern):
         if text is not None:
             bar.warn(text)
-    return engine.held() if wanted.engine is EngineName.memory else engine
+    return engine.held() if wanted.engine == "memory" else engine
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:
     """Return what `pais.source` opens at a place: a path, a `CSVFile` or a Spark frame, and how cells are written."""
     separator = "\t" if place.separator in ("tab", "\\t") else place.separator
     cells = {"decimal": place.decimal, "thousands": place.thousands, "date_format": place.date_format}
-    if place.engine is not EngineName.spark and place.master is None:
+    if place.engine != "spark" and place.master is None:
         dialect = {"separator": separator, "encoding": place.encoding, **cells}
         return CSVFile(place.data, **dialect) if any(dialect.values()) else place.data, {}
-    if place.engine not in (EngineName.spark, EngineName.auto):
+    if place.engine not in ("spark", "auto"):
         raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
     if place.encoding is not None:
         raise ArgumentError("--encoding is not for Spark. Convert the files to UTF-8, or leave --engine spark out.")
