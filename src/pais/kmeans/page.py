@@ -91,7 +91,7 @@ class Segments(Results):
         if view.errors is None:
             return None
         shares, errors = 100.0 * sizes.shares, CLEAR * (100.0 * sizes.share_errors)
-        words, texts, rows = sentences(view), sizes.share_texts(), []
+        words, texts, rows = sentences(view), sizes.share_texts, []
         for index in view.order:
             share, error, weak = float(shares[index]), float(errors[index]), not view.centers[index]
             rows.append(
@@ -153,9 +153,9 @@ class Segments(Results):
     def text_table(self, width: int) -> TextTable:
         """Features are rows and centers are columns, unless there are many centers."""
         view, sizes = self.view, self.view.sizes
-        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
+        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts])]
         if not sizes.split:
-            columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
+            columns.append(("noisy count", [text for text, _ in sizes.count_texts]))
         for feature, name in enumerate(view.names):
             cells = zip(view.texts(feature)[0], view.cells[:, feature], strict=True)
             columns.append((name, [text if clear else f"({text})" for text, clear in cells]))
@@ -203,9 +203,9 @@ def _size_columns(view: View) -> list[tuple[Head, list[Cell]]]:
     sizes = view.sizes
     shares = [
         Cell(text=text, small=(f"{PLUS_MINUS}{error}",), doubt=doubt, kind="count")
-        for (text, error), doubt in zip(sizes.share_texts(), view.doubts, strict=True)
+        for (text, error), doubt in zip(sizes.share_texts, view.doubts, strict=True)
     ]
-    counts = [Cell(text=text, small=(f"{PLUS_MINUS}{error}",), kind="count") for text, error in sizes.count_texts()]
+    counts = [Cell(text=text, small=(f"{PLUS_MINUS}{error}",), kind="count") for text, error in sizes.count_texts]
     columns = [(sizes.share_name, shares), ("Noisy count", counts)]
     if view.errors is not None and view.has_one_error:
         columns.append(("Noise", [Cell(text=around(error), kind="count") for error in view.errors[:, 0].tolist()]))

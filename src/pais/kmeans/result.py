@@ -565,24 +565,18 @@ class KMeansFit(Fit):
         released = self._released
         if k == len(released.centers):
             return replace(self, value=released)
-        value = replace(model.value(model.centers(k)).moved(self._origin), cells=released.cells, released=released)
-        return replace(self, value=value)
-
-    @property
-    def _origin(self) -> FloatArray:
-        center = self.plan.ball.center
-        return np.zeros(self.value.centers.shape[1]) if center is None else np.asarray(center)
+        value, center = model.value(model.centers(k)), self.plan.ball.center
+        centers = value.centers if center is None else value.centers + np.asarray(center)
+        return replace(self, value=replace(value, centers=centers, cells=released.cells, released=released))
 
     @cached_property
     def _model(self) -> CellModel | None:
         """Points that stand for the rows of the released cells."""
-        mechanism, plan = self.mechanism, self.plan
-        if self.value.cells is None:
+        mechanism, plan, cells = self.mechanism, self.plan, self.value.cells
+        if cells is None:
             return None
-        cells = self.value.moved(-self._origin).cells
-        assert cells is not None
         return CellModel(
-            cells=cells,
+            cells=cells if plan.ball.center is None else replace(cells, centers=cells.centers - plan.ball.center),
             n_rows=mechanism.n_rows * self._max_rows,
             mean_square_norm=mechanism.mean_square_norm if mechanism.order == 2.0 else None,
             radius=plan.ball.radius,

@@ -49,11 +49,10 @@ _DOUBTS = {
 _NOTHING = "close to the average in every column, as far as the noise shows"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sizes:
     """Noisy sizes of the segments.
 
-    Attributes
+    Parameters
     ----------
     counts, errors : array of shape (k,)
         Noisy counts and their standard errors.
@@ -62,58 +61,42 @@ class Sizes:
     split : bool
         Whether the rows of a person can be in several segments, which then share the person. A count is then no number
         of people in a segment, so only shares are shown.
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+        Shares of the segments that are positive and add up to 1.
+    shares, share_errors : array of shape (k,)
+        Share of each segment, where a negative noisy count is no rows, and its standard error.
+    share_name : str
+        Heading of the shares.
+    share_texts, count_texts : list of (str, str)
+        Each share in percent, and each noisy count, with its standard error. There are no texts of counts if only
+        shares are shown.
     """
 
-    counts: FloatArray
-    errors: FloatArray
-    noun: str = "rows"
-    split: bool = False
-
-    @property
-    def weights(self) -> FloatArray:
-        """Shares of the segments that are positive and add up to 1."""
-        counts = np.maximum(self.counts, 1e-9)
-        return np.asarray(counts / counts.sum())
-
-    @property
-    def shares(self) -> FloatArray:
-        """Share of each segment; a negative noisy count is no rows."""
-        counts = np.maximum(self.counts, 0.0)
-        return np.asarray(counts / max(float(counts.sum()), 1e-300))
-
-    @property
-    def share_errors(self) -> FloatArray:
-        """Standard errors of the shares: a count is in its share and in the sum that divides all of them.
-
-        A share is between 0 and 1, so its error is at most 1. If no count is positive, nothing more is known of it.
-        """
-        shares, squares = self.shares, np.square(self.errors)
-        total = float(np.maximum(self.counts, 0.0).sum())
-        if total == 0.0:
-            return np.ones(shares.shape)
-        others = np.square(shares) * (squares.sum() - squares)
-        return np.asarray(np.minimum(np.sqrt(np.square(1.0 - shares) * squares + others) / total, 1.0))
-
-    @property
-    def share_name(self) -> str:
-        return f"Share of {self.noun}"
-
-    def share_texts(self) -> list[tuple[str, str]]:
-        """Each share and its standard error, in percent."""
+    def __init__(self, *, counts: FloatArray, errors: FloatArray, noun: str = "rows", split: bool = False) -> None:
+        self.counts, self.errors, self.noun, self.split = counts, errors, noun, split
+        positive, known = np.maximum(counts, 1e-9), np.maximum(counts, 0.0)
+        self.weights = positive / positive.sum()
+        total = float(known.sum())
+        self.shares = known / max(total, 1e-300)
+        self.share_name = f"Share of {noun}"
+        # A count is in its share and in the sum that divides all of them. A share is between 0 and 1, so its error is
+        # at most 1. If no count is positive, nothing more is known of it.
+        self.share_errors = np.ones(len(counts))
+        if total > 0.0:
+            squares = np.square(errors)
+            others = np.square(self.shares) * (squares.sum() - squares)
+            self.share_errors = np.minimum(np.sqrt(np.square(1.0 - self.shares) * squares + others) / total, 1.0)
+        self.share_texts = []
         pairs = zip((100.0 * self.shares).tolist(), (100.0 * self.share_errors).tolist(), strict=True)
-        # Both are rounded to the first digit of the error.
-        texts = []
         for share, error in pairs:
+            # Both are rounded to the first digit of the error.
             digits = int(np.clip(-math.floor(math.log10(max(error, 1e-3))), 0, 3))
-            texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
-        return texts
-
-    def count_texts(self) -> list[tuple[str, str]]:
-        """Each noisy count and its standard error; nothing if only shares are shown."""
-        if self.split:
-            return []
-        pairs = zip(self.counts.tolist(), self.errors.tolist(), strict=True)
-        return [(whole(count), error_text(error)) for count, error in pairs]
+            self.share_texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
+        numbers = zip(counts.tolist(), errors.tolist(), strict=True)
+        self.count_texts = [] if split else [(whole(count), error_text(error)) for count, error in numbers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +322,7 @@ def _difference_in_words(kind: str, size: float, value: float, reach: float) -> 
 def segment_lines(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> list[str]:
     """Each segment in one line of text, the largest first: its share and how it differs from the average."""
     view = view_of(fit, feature_names)
-    words, texts = sentences(view), view.sizes.share_texts()
+    words, texts = sentences(view), view.sizes.share_texts
     return [
         f"Segment {index}, {texts[index][0]} \u00b1 {texts[index][1]} of {view.sizes.noun}"
         + (f": {words[index]}." if words[index] else ".")
