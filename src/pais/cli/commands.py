@@ -29,7 +29,6 @@ from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
-from pais.data.kinds import Boolean, Categories, Scale
 from pais.data.schema import Schema
 from pais.data.sources import Opening, cells, names_of as header_of, opened
 from pais.data.units import people_concern, unit_of
@@ -433,7 +432,7 @@ def statistic(command: str, wanted: options.Table) -> None:
     name, out = command.replace("-", "_"), wanted.out
     _require_visible(wanted, "result", [] if out is None else _outputs(out))
     validate.target_epsilon(wanted.epsilon)
-    more, (schema, by) = _arguments(name, wanted), _columns_and_groups(name, wanted)
+    more, (schema, by) = _arguments(name, wanted), _columns_and_groups(wanted)
     price = Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or "")
     with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
@@ -491,43 +490,17 @@ def _arguments(name: str, wanted: Any) -> dict[str, Any]:
     return more
 
 
-def _columns_and_groups(name: str, wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
+def _columns_and_groups(wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
     """What --columns and --by state about columns, and the names of those that form groups."""
-    command, columns = name.replace("_", "-"), columns_of(wanted.columns)
-    groups = columns_of(wanted.by, "--by") if "=" in (wanted.by or "") else None
+    columns = columns_of(wanted.columns)
     if isinstance(columns, tuple):
         raise ArgumentError(
             f"--columns states nothing about {columns[0]!r}. Write bounds, such as {columns[0]}=18:100."
         )
-    facts = [column for schema in (columns, groups) if isinstance(schema, Schema) for column in schema.columns]
-    by = groups.names if isinstance(groups, Schema) else () if wanted.by is None else names_of("--by", wanted.by)
-    for group in by:
-        stated = [fact for fact in facts if fact.name == group]
-        if by.count(group) > 1 or len(stated) > 1:
-            raise ArgumentError(f"column {group!r} is stated twice. State it once, in --by or in --columns.")
-        if not stated or not isinstance(stated[0], (Boolean, Categories)):
-            raise ArgumentError(
-                f"--by needs public categories of {group!r}. Write --by '{group}=[a|b]', '{group}=ranges(0,18,65)' for "
-                f"numbers, '{group}=months(2024-01-01,2024-12-31)' for dates, or state a list or bool in --columns."
-            )
-    summarised = [column for column in facts if column.name not in by]
-    if summarised and name == "count_people":
-        raise ArgumentError(
-            f"--columns states {summarised[0].name!r}, but `pais count-people` counts people. Leave it out, or put it "
-            "in --by."
-        )
-    if not summarised and name not in ("count", "count_people"):
-        raise ArgumentError(
-            f"`pais {command}` needs at least one column. State it, such as --columns age=18:100, or age=auto for "
-            "bounds that are found privately."
-        )
-    for column in summarised:
-        if isinstance(column, Scale):
-            raise ArgumentError(
-                f"--columns states a number to divide {column.name!r} by, but `pais {command}` needs bounds. Write "
-                f"bounds, such as {column.name}=18:100, or {column.name}=auto for bounds that are found privately."
-            )
-    return Schema(tuple(facts)) if facts else None, by
+    groups = columns_of(wanted.by, "--by") or ()
+    if not isinstance(groups, Schema):
+        return columns, groups
+    return Schema((*(() if columns is None else columns.columns), *groups.columns)), groups.names
 
 
 def _write_statistic(out: Path, result: pais.Statistic) -> None:
