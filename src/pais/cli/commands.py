@@ -325,7 +325,8 @@ def kmeans(wanted: options.KMeans) -> None:
             fills_missing=wanted.missing == "midpoint",
         )
         bar.begin("write")
-        paths = files.write_release(wanted.out, made, results, names, model.to_dict(), header_of_report(wanted))
+        header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
+        paths = files.write_release(wanted.out, made, results, names, model.to_dict(), header)
     n_clusters, above = len(value.centers), value.effective_centers
     summary = {
         "columns": list(names),
@@ -353,10 +354,6 @@ def _plan_of_file(wanted: options.KMeans, path: Path) -> Plan:
             raise ArgumentError(f"{path} has a survey without a name, which no ledger recognises. Plan again.")
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
     return plan
-
-
-def header_of_report(wanted: options.Report) -> ReportHeader:
-    return ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
 
 
 def _print_release(
@@ -418,7 +415,8 @@ def model(name: str, wanted: options.Model) -> None:
             ],
         }
         bar.begin("write")
-        paths = files.write_release(wanted.out, made, results, names, described, header_of_report(wanted))
+        header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
+        paths = files.write_release(wanted.out, made, results, names, described, header)
     _print_release(wanted, results.title, made, results, shown, described, paths)
 
 

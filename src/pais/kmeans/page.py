@@ -140,9 +140,8 @@ class Segments(Results):
             for name, cause, remedy in _CAUSES
         ]
 
-    @property
-    def rounds(self) -> list[tuple[str, ...]]:
-        return rows_of_page(self.fit.mechanism)
+    #: Called by the template.
+    rounds = staticmethod(rows_of_page)
 
     def value_columns(self) -> dict[str, Any]:
         value, schema = self.fit.value, self.fit.schema

@@ -164,21 +164,19 @@ class RegressionResults(Results):
 
     @property
     def verdict(self) -> str:
-        n_hidden, total = int(self.is_hidden.sum()), self.values.size
+        n_hidden, n_clear, total = int(self.is_hidden.sum()), int(self.clear.sum()), self.values.size
         if n_hidden == total:
             return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
-        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
-        return self._clear_in_words() + hidden
-
-    def _clear_in_words(self) -> str:
-        n_clear, total = int(self.clear.sum()), self.values.size
         if total == 1:
-            return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
-        if n_clear == 0:
-            return f"not one of the {total} coefficients is clearly different from zero"
-        if n_clear == total:
-            return f"{all_of(total)} coefficients are clearly different from zero"
-        return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
+            start = f"the coefficient is{'' if n_clear else ' not'}"
+        elif n_clear == 0:
+            start = f"not one of the {total} coefficients is"
+        elif n_clear == total:
+            start = f"{all_of(total)} coefficients are"
+        else:
+            start = f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'}"
+        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
+        return f"{start} clearly different from zero{hidden}"
 
     @property
     def meaning(self) -> str:
@@ -376,7 +374,10 @@ class RegressionResults(Results):
             spread = float(CLEAR * errors[j] * sizes[j])
             cells = [self._cell(line, j)]
             if compared:
-                texts = (self._step_in_words(j), "" if hidden[j] else value_text(effect, error))
+                step = self.steps[j]
+                plain = step.size == 1.0 or step.reference
+                words = step.words if plain else f"{number(step.size, 3)} ({step.words})"
+                texts = (words, "" if hidden[j] else value_text(effect, error))
                 cells += [Cell(text=text, kind="count") for text in texts]
             bar = None if hidden[j] else (effect, effect - spread, effect + spread)
             rows.append(BarRow(head=Head(self.names[j]), bar=bar, cells=cells, weak=not clear[j]))
@@ -390,10 +391,6 @@ class RegressionResults(Results):
             columns=("coefficient", "for a change of", "effect") if compared else ("coefficient",),
             rows=rows,
         )
-
-    def _step_in_words(self, place: int) -> str:
-        step = self.steps[place]
-        return step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
 
 
 def _text_cell(value: float, error: float, clear: bool, hidden: bool) -> str:
