@@ -143,7 +143,7 @@ def survey(wanted: options.Survey) -> None:
     if wanted.as_json:
         show.print_json(result.to_dict())
     elif not wanted.quiet:
-        show.survey(result, wanted.out)
+        show.survey(result)
 
 
 def _require_visible(wanted: Any, noun: str, outputs: list[Path]) -> None:

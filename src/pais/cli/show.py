@@ -32,6 +32,7 @@ from pais.accounting.certificate import person_of, units_of
 from pais.accounting.ledger import Ledger
 from pais.cli.guard import spelled
 from pais.data.cells import listed, with_article
+from pais.planning.explain import survey_text
 from pais.planning.facts import Survey
 from pais.planning.plan import Fit, Plan
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
@@ -257,33 +258,13 @@ def ledger(book: Ledger) -> None:
     Console().print(table)
 
 
-def survey(survey: Survey, out: Path | None) -> None:
-    """Print the results of a survey and its price."""
-    origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
-    neighbours, unit, n_rows = survey.neighbours, survey.unit, survey.norms.n_rows
-    size = units_of(neighbours), f"about {n_rows:,.0f}" if survey.above_noise else UNKNOWN
-    if survey.above_noise and unit is not None and unit.full_rows > 1:
-        at_most = f"counting at most {unit.full_rows} of each {unit.column}"
-        size = "rows", f"about {n_rows * unit.full_rows:,.0f}, {at_most}"
-    open_radius = "" if survey.quantile_asked else "; a plan may choose a smaller one"
-    facts_table(
-        "Norm survey",
-        [
-            ("price", f"epsilon {raised(survey.epsilon)}, delta 0"),
-            ("randomness", "secure randomness" if survey.secure_randomness else "seeded, not private"),
-            *([] if survey.columns is None else [("features", listed(survey.columns))]),
-            ("protects", neighbours),
-            size,
-            *([("mean square norm", f"about {survey.norms.mean_square_norm:.6g}")] if survey.above_noise else []),
-            ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
-        ],
-    )
+def survey(survey: Survey) -> None:
+    """Print the results of a survey, its price and the norms it found."""
+    say(survey_text(survey.to_dict()))
+    if survey.columns is not None:
+        say(f"Features: {listed(survey.columns)}.")
     if survey.above_noise:
         say(histogram(survey.norms))
-    say(
-        f"This spent epsilon {survey.epsilon:g} of every {person_of(neighbours)}'s budget. It counts in every later "
-        + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
-    )
 
 
 def histogram(norms: NormDistribution) -> str:
