@@ -101,7 +101,7 @@ class MomentValue:
         return float(self.moment[-1, -1]) / self.constant**2
 
 
-@stored("mechanism", "second moment")
+@stored("mechanism", "covariance matrix")
 @dataclass(frozen=True, kw_only=True)
 class MomentSum(Mechanism):
     """Weighted second moment of the rows plus Gaussian noise, with a constant coordinate if the ball has one.
@@ -134,7 +134,7 @@ class MomentSum(Mechanism):
     noise: GaussianNoise
     largest: float
     n_rows: float
-    name = "second moment"
+    name = "covariance matrix"
     order = 2.0
     protects_units = True
     streams = True

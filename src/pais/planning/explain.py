@@ -133,7 +133,7 @@ def _sample_lines(plan: Plan) -> list[str]:
     if choice is not None:
         lines += [
             f"{_INDENT}size: {choice}.",
-            f"{_INDENT}predicted excess spread within segments; the part of clipping is the same for all sizes:",
+            f"{_INDENT}predicted excess error; the part of clipping is the same for all sizes:",
             *(f"{_INDENT}{line}" for line in choice.lines()),
         ]
     return lines

@@ -163,8 +163,7 @@ class SampleChoice:
     def __str__(self) -> str:
         return (
             f"{self.option.size:,.0f} is the smallest of {len(self.options)} sizes from {self.options[0].size:,.0f} to "
-            f"{self.options[-1].size:,.0f} with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the "
-            "best"
+            f"{self.options[-1].size:,.0f} with a predicted error within {100.0 * TOLERANCE:g} % of the best"
         )
 
     def lines(self) -> list[str]:
@@ -182,7 +181,7 @@ class SampleChoice:
     def to_dict(self) -> dict[str, Any]:
         """The choice as a dictionary, for files."""
         return {
-            "rule": f"smallest size with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the best",
+            "rule": f"smallest size with a predicted error within {100.0 * TOLERANCE:g} % of the best",
             "chosen": self.chosen,
             "options": [asdict(option) for option in self.options],
         }

@@ -14,7 +14,7 @@ import pytest
 
 import pais as package
 from pais.accounting.certificate import Certificate
-from tests.unit.cli.commands import done, left_in, pais, strict_json
+from tests.unit.cli.commands import done, left_in, pais, refused, spent, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"
 CALLS: dict[str, list[Any]] = {
@@ -211,3 +211,25 @@ def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path)
     assert table["hidden_by_noise"] == [True, True, False, False]
     for end in ("low", "high"):
         assert [cell is None for cell in table[end]] == table["hidden_by_noise"]
+
+
+def test_numbers_in_a_printed_table_are_not_broken(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pca"
+    printed = done("pca", people, *CALLS["pca"], "--epsilon", 3, "--out", out).stdout
+    loadings = pa_csv.read_csv(out / "components.csv").to_pylist()
+    assert len(loadings) == 8
+    cells = printed[printed.index("Components") :].split()
+    for line in loadings:
+        shown = (f"{line['explained_variance']:.4g}", f"{line['standard_error']:.2g}", f"{line['age']:.3f}")
+        assert all(text in cells or f"({text})" in cells for text in shown)
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["component", "standard_error"])
+def test_pca_refuses_the_name_of_a_column_of_its_file_before_the_charge(tmp_path: Path, book: Path, name: str) -> None:
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({name: [1.0, 2.0], "age": [20.0, 30.0]}).to_csv(path, index=False)
+    for stated in ([], ["--columns", f"{name}=0:5,age=18:100"], ["--columns", f"age,{name}"]):
+        call = ("pca", path, *stated, "--epsilon", 1, "--ledger", book, "--out", tmp_path / "out")
+        assert repr(name) in refused(*call)
+    assert spent(book) == 0.0

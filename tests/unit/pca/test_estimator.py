@@ -196,7 +196,7 @@ def test_explanation_and_certificate() -> None:
     model = fitted()
     assert "2 principal components of 5 features" in model.explain()
     assert model.certificate_.epsilon == 1.0
-    assert [part.what for part in model.certificate_.parts] == ["survey and second moment"]
+    assert [part.what for part in model.certificate_.parts] == ["survey and covariance matrix"]
     assert model.certificate_.matches(model.fit_.value)
 
 
