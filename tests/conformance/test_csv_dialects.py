@@ -151,15 +151,6 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     assert command("survey", plain, *arguments, "--decimal", ";").exit_code == 2
 
 
-def test_a_decimal_comma_with_a_schema(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("size;kind;day\n1,5;x,y;2025-01-01\n1.5;z;2025-01-02\n2,0;z;2025-01-03\n")
-    columns = {"size": (0, 2), "kind": ["x,y", "z"], "day": ("2025-01-01", "2025-01-03")}
-    rows = rows_of(path, columns=columns, decimal=",")
-    assert np.allclose(sorted(rows[:, 0]), [0.5, 1.0])
-    assert np.allclose(rows[np.argmin(rows[:, 0]), 1:], [2**0.5, 0.0, -1.0])
-
-
 # -- numbers, dates and text in other forms ------------------------------------------------------------------
 
 NUMBERS = [1234567.5, 12.25, -1000.0, 3.0, 0.125, 999.0]

@@ -64,10 +64,6 @@ def test_key_value_does_not_depend_on_other_keys(cell: str) -> None:
     assert alone == (int(cell) if is_whole else None)
 
 
-def test_a_column_of_hexadecimal_keys_holds_no_keys() -> None:
-    assert whole_numbers_of_text(pa.array(["0x10", "0x11", None])).null_count == 3
-
-
 @pytest.mark.parametrize("n", [0, 1, N])
 @pytest.mark.parametrize("bad", [b"zz", b"1.5", b"\xff", b"", b"0x10", b"9" * 30])
 def test_bad_key_drops_its_row(bad: bytes, n: int, tmp_path: Path) -> None:
@@ -154,11 +150,6 @@ def test_one_line_does_not_decide_whether_a_small_file_is_accepted(line: bytes, 
     assert np.array_equal(kept(written(tmp_path, [*body, line]))[0], expected)
     (tmp_path / "other.csv").write_bytes(b"x,y,t\n1,2,3\n")
     assert len(kept(tmp_path)[0]) == n + 1
-
-
-def test_many_lines_of_another_length_are_dropped(tmp_path: Path) -> None:
-    path = written(tmp_path, [*[b"1,2"] * 2000, *lines()])
-    assert len(kept(path, columns=["x", "y"])[0]) == N
 
 
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")

@@ -127,18 +127,6 @@ def test_a_linear_regression_scores_a_target_of_words() -> None:
     assert model.score(words[["age"]], words["flag"]) == expected.score(numbers[["age"]], numbers["flag"])
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stated", [name for name in STATED if name != "bool"])
-def test_two_words_for_true_and_false_are_truth_values(spelling: str, stated: str) -> None:
-    column = Schema.of({"c": STATED[stated]})["c"]
-    [truth] = Schema.of({"c": bool})["c"].encode(pa.array(TRUTHS[spelling]))
-    no, yes = column.encode(pa.array(TRUTHS[spelling]))
-    assert np.array_equal(no > 0.0, truth == -1.0)
-    assert np.array_equal(yes > 0.0, truth == 1.0)
-    later = Schema.from_dict(Schema((column,)).to_dict())["c"]
-    assert later == column
-
-
 def test_other_categories_are_compared_as_they_are() -> None:
     cells = pa.array(["yes", "Yes", "no", "1", "true", "TRUE"])
 
@@ -189,22 +177,6 @@ def test_statistics_and_groups_read_every_spelling(spelling: str) -> None:
                 pais.mean(rows, columns=columns, by=by, epsilon=5.0, random_state=0) for rows in (data, expected)
             )
             assert np.array_equal(one.value, other.value)
-
-
-def test_a_linear_regression_reads_truth_values_and_text() -> None:
-    truths = [cell for cell in written("booleans") if cell is not None]
-    age = AGE[: len(truths)]
-    columns = {"age": (0, 100), "flag": bool}
-    models = [
-        DPLinearRegression(epsilon=5.0, columns=columns, target="age", random_state=0).fit(
-            pd.DataFrame({"age": cells, "flag": flags})
-        )
-        for cells, flags in (
-            (age, truths),
-            ([str(number) for number in age], ["Yes" if truth else "no" for truth in truths]),
-        )
-    ]
-    assert models[0].coef_.tolist() == models[1].coef_.tolist()
 
 
 def people() -> dict[str, list[Any]]:

@@ -133,24 +133,6 @@ def test_twice_the_noise_is_half_the_loss(profile: Profile) -> None:
     assert not np.allclose(profile.with_noise(2.0)(weight, norm), loss)
 
 
-def test_noise_factor_one_changes_nothing(profile: Profile) -> None:
-    weight, norm = grid()
-    same = profile.with_noise(1.0)
-    assert same == profile
-    assert type(same) is type(profile)
-    assert np.array_equal(same(weight, norm), profile(weight, norm))
-    assert profile.with_noise(2.0) != profile
-
-
-def test_profiles_are_frozen_and_have_a_repr(profile: Profile) -> None:
-    assert dataclasses.is_dataclass(profile)
-    for field in dataclasses.fields(profile):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(profile, field.name, 1.0)
-    assert type(profile).__name__ in repr(profile)
-    assert hash(profile) == hash(profile.with_noise(1.0))
-
-
 def test_squared_gaussian_shifts_add_with_their_rounds() -> None:
     weight, norm = grid()
     one, two = GaussianProfile(5.0, 7.0, 3), GaussianProfile(math.inf, 2.0, 5, 11.0)

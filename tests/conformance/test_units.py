@@ -165,12 +165,6 @@ def test_seeded_fits_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_
     assert model.plan_.unit == expected.plan_.unit
 
 
-def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
-    shuffled = FRAME.sample(frac=1.0, random_state=9)
-    for one, other in zip(drawn(opened(FRAME)), drawn(opened(parquet(tmp_path / "p", shuffled, files=4))), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 # -- whole units -------------------------------------------------------------------------------------------
 
 

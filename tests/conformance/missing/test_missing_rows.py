@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, DPKMeans, UniformRule
@@ -21,11 +20,9 @@ from tests.conformance.missing.missing_sources import (
     BAD_LINES,
     BALL,
     NAMES,
-    SECRET,
     SETTINGS,
     D,
     N,
-    arrow_table,
     bad,
     columns_of,
     csv_text,
@@ -41,7 +38,6 @@ from tests.conformance.missing.missing_sources import (
 
 pytestmark = pytest.mark.usefixtures("batches")
 
-Floats = NDArray[np.float64]
 FORMS = list(sources(dirty=True))
 
 
@@ -128,36 +124,6 @@ def test_rows_without_a_key_contribute_nothing(form: str, tmp_path: Path) -> Non
     assert same_survey(*(pais.survey(one, epsilon=1.0, random_state=3) for one in (clean, dirty)))
     with pytest.raises(DataError, match="id"):
         source(forms[form](), key="id", missing="error")
-
-
-def test_text_in_a_key_column_of_csv_drops_the_row(tmp_path: Path) -> None:
-    table = pa.table(columns_of(good(), id=np.arange(N)))
-    pa_csv.write_csv(table, tmp_path / "rows.csv")
-    with (tmp_path / "rows.csv").open("a") as file:
-        file.write(f"1,2,3,4,{SECRET}\n1,2,3,4,1.5\n1,2,3,4,99999999999999999999999\n")
-    assert np.array_equal(sampled(source(table, key="id")), sampled(source(tmp_path / "rows.csv", key="id")))
-
-
-def test_carried_columns_stay_beside_their_rows(tmp_path: Path) -> None:
-    rows = with_bad()[::-1]
-    table = pa.table(with_nulls(rows), names=NAMES).append_column(
-        "label", pa.array([f"r{i}" for i in range(len(rows))])
-    )
-    parquet(tmp_path, table, row_group_size=50)
-    pa_csv.write_csv(table, tmp_path / "rows.csv")
-    for data in (table, tmp_path / "rows.parquet", tmp_path / "rows.csv"):
-        engine = source(data, columns=list(NAMES), carry=["label"])
-        kept = pais.sample(engine, ball=Ball(radius=1e90), rule=UniformRule(rate=1.0)).spend("a test")
-        assert kept.carried is not None
-        labels = [int(label[1:]) for label in kept.carried.column("label").to_pylist()]
-        near = np.abs(kept.rows[:, 0]) < 1e80
-        assert np.array_equal(kept.rows[near], rows[labels][near])
-
-
-def test_a_release_with_secure_randomness_takes_bad_rows() -> None:
-    for data in (with_bad(), np.asfortranarray(with_bad()), arrow_table()):
-        model = DPKMeans(n_clusters=3, epsilon=2.0, delta=1e-6).fit(data)
-        assert np.all(np.isfinite(model.cluster_centers_))
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, UniformRule
@@ -19,7 +18,6 @@ from tests.conformance.spark.spark_rows import (
     FEATURES,
     D,
     Norms,
-    Rows,
     every_row,
     in_memory,
     in_order,
@@ -30,7 +28,6 @@ from tests.conformance.spark.spark_rows import (
 from tests.conftest import SPARK
 
 pytestmark = SPARK
-Floats = NDArray[np.float64]
 
 
 # -- columns -------------------------------------------------------------------------------------------------
@@ -136,34 +133,6 @@ def test_missing_values_are_dropped_or_an_error_by_column(spark: Any) -> None:
     with pytest.raises(DataError, match=r"key column 'id' .*missing values"):
         source(without, key="id", missing="error")
     assert len(kept(source(without, key="id"), bit_source(1), UniformRule(rate=1.0), Ball(radius=1e3)).rows) == 0
-
-
-def test_a_frame_without_rows_is_an_empty_table(spark: Any) -> None:
-    empty = spark.range(0).selectExpr("id * 1.0d as x", "array(id * 1.0d) as v")
-    assert source(empty, columns=["x"]).fold(Rows(), seeded=False)[0] == 0
-    found = kept(source(empty, columns=["x"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=1.0))
-    assert found.rows.shape == (0, 1)
-    vectors = source(empty, columns=["v"], widths={"v": 3})
-    assert vectors.fold(Rows(), seeded=False)[0] == 0
-    assert kept(vectors, bit_source(1), UniformRule(rate=1.0), Ball(radius=1.0)).rows.shape == (0, 3)
-
-
-def test_a_sample_may_be_empty(spark: Any) -> None:
-    frame = spark.range(5, numPartitions=2).selectExpr("id * 1.0d as x", "id")
-    found = kept(source(frame, columns=["x"], carry=["id"]), bit_source(None), UniformRule(rate=1e-9), Ball(radius=1.0))
-    assert found.rows.shape == (0, 1)
-    assert found.carried is not None
-    assert found.carried.num_rows == 0
-
-
-@pytest.mark.parametrize("first", ["array(1.0d)", "array(1.0d, 2.0d, 3.0d)", "array()", "null"])
-def test_a_first_vector_of_another_length_drops_no_other_row(spark: Any, first: str) -> None:
-    frame = spark.range(1000, numPartitions=1).selectExpr(
-        f"if(id = 0, cast({first} as array<double>), array(1.0d, 2.0d)) as v"
-    )
-    engine = source(frame, widths={"v": 2})
-    assert engine.names == ("v[0]", "v[1]")
-    assert engine.fold(Norms(), seeded=False)[0] == 999
 
 
 def test_vectors_without_a_stated_length_are_refused_before_a_row_is_read(spark: Any) -> None:

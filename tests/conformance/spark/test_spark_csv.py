@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pais import ArgumentError, Ball, DataError, UniformRule
 from pais._base.randomness import bit_source
 from pais.data.sources import source
-from tests.conformance.spark.spark_rows import RADIUS, Norms, every_row, in_order, kept
+from tests.conformance.spark.spark_rows import Norms, every_row, in_order, kept
 from tests.conftest import SPARK
 
 pytestmark = SPARK
-Floats = NDArray[np.float64]
 
 
 def csv_frame(home: Path, text: str, name: str = "rows.csv") -> tuple[Path, Any]:
@@ -71,15 +69,6 @@ def test_first_lines_decide_which_csv_columns_are_numeric(spark: Any, tmp_path: 
     found = kept(source(frame, columns=["a"], carry=["b"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=9.0))
     assert found.carried is not None
     assert sorted(found.carried.column("b").to_pylist()) == ["2"] * 20 + ["word"] * 30
-
-
-def test_equal_numbers_of_a_csv_file_are_drawn_independently_whatever_their_text(spark: Any, tmp_path: Path) -> None:
-    _, frame = csv_frame(tmp_path, "a,b\n" + "1,2\n1.0,2\n1.00,2e0\n+1, 2\n" * 250)
-    _, plain = csv_frame(tmp_path, "a,b\n" + "1,2\n" * 1000, "plain.csv")
-    rule, ball = UniformRule(rate=0.3), Ball(radius=RADIUS)
-    sizes = {len(kept(source(one), bit_source(4), rule, ball).rows) for one in (frame, plain)}
-    assert len(sizes) == 1
-    assert 220 < sizes.pop() < 380
 
 
 @pytest.mark.parametrize(("separator", "decimal", "stated"), [(";", ".", None), (";", ",", None), ("\t", ",", "\t")])

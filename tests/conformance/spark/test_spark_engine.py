@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.randomness import StreamBits, bit_source
 from pais.data.sources import source
-from tests.conformance.spark.spark_rows import FEATURES, RADIUS, D, Rows, in_memory, in_order, kept, rows
+from tests.conformance.spark.spark_rows import FEATURES, RADIUS, Rows, in_memory, in_order, kept
 from tests.conftest import SPARK
 
 pytestmark = SPARK
-Floats = NDArray[np.float64]
 
 
 def mixed(frame: Any, partitions: int) -> Any:
@@ -71,17 +69,6 @@ def test_equal_rows_are_drawn_independently_of_each_other(spark: Any) -> None:
     assert all(abs(size - n * rate) < 5.0 * deviation for size in sizes)
     assert not any(abs(size - n * 1.25 * rate) < 5.0 * deviation for size in sizes)
     assert len(set(sizes)) > 1
-
-
-def test_the_two_zeros_make_equal_rows(spark: Any) -> None:
-    plain = spark.range(500, numPartitions=3).selectExpr("1.5d as a", "0.0d as b")
-    mixed_zeros = spark.range(500, numPartitions=2).selectExpr("1.5d as a", "if(id % 2 = 0, 0.0d, -0.0d) as b")
-    as_vectors = source(mixed_zeros.selectExpr("array(a, b) as v"), widths={"v": 2})
-    sizes = {
-        len(kept(source(one), bit_source(2), UniformRule(rate=0.3), Ball(radius=RADIUS)).rows)
-        for one in (plain, mixed_zeros, as_vectors)
-    }
-    assert len(sizes) == 1
 
 
 # -- a release -----------------------------------------------------------------------------------------------
@@ -181,16 +168,6 @@ def test_each_action_evaluates_the_frame_once(spark: Any, verb: str) -> None:
     else:
         kept(engine, bit_source(None if verb == "release" else 1), UniformRule(rate=0.5), Ball(radius=RADIUS))
     assert counted.value == 1000
-
-
-def test_fit_and_its_certificate(frame: Any) -> None:
-    fitted = DPKMeans(n_clusters=3, epsilon=2.0).fit(frame.select(*[f"`{name}`" for name in FEATURES]))
-    other = DPKMeans(n_clusters=3, epsilon=2.0).fit(rows())
-    assert fitted.cluster_centers_.shape == (3, D)
-    assert fitted.certificate_.epsilon <= 2.0
-    assert fitted.certificate_.note == other.certificate_.note == "secure randomness"
-    assert vars(fitted.certificate_).keys() == vars(other.certificate_).keys()
-    assert tuple(fitted.feature_names_in_) == FEATURES
 
 
 def test_a_seeded_fit_is_not_called_private_and_has_the_centers_of_rows_in_memory(frame: Any) -> None:

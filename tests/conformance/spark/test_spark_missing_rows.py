@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 import pais
-from pais import Ball, DataError, DPKMeans, UniformRule
+from pais import Ball, DPKMeans, UniformRule
 from pais.data.engines.base import Engine
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import (
@@ -31,8 +30,6 @@ from tests.conformance.missing.missing_sources import (
     with_nulls,
 )
 from tests.conftest import SPARK
-
-Floats = NDArray[np.float64]
 
 pytestmark = SPARK
 
@@ -53,11 +50,6 @@ def test_bad_rows_contribute_nothing(spark: Any) -> None:
     source(frame_of(spark, dirty=False), missing="error")
 
 
-def test_bad_rows_without_a_key_contribute_nothing(spark: Any) -> None:
-    clean, dirty = (source(frame_of(spark, dirty=flag), columns=NAMES) for flag in (False, True))
-    assert np.array_equal(sampled(clean), sampled(dirty))
-
-
 def test_vectors_of_another_length_or_with_holes_contribute_nothing(spark: Any) -> None:
     rows = good().tolist()
     kind = "v array<double>, id long"
@@ -68,18 +60,6 @@ def test_vectors_of_another_length_or_with_holes_contribute_nothing(spark: Any) 
     one, other = (source(spark.createDataFrame(data, kind), key="id", widths={"v": D}) for data in (clean, first_dirty))
     assert np.array_equal(sampled(one), sampled(other))
     assert same_survey(*(pais.survey(data, epsilon=1.0, random_state=3) for data in (one, other)))
-
-
-def test_rows_without_a_key_contribute_nothing(spark: Any) -> None:
-    keys = pa.array([None if i % 7 == 3 else i for i in range(N)], pa.int64())
-    table = pa.table(columns_of(good(), id=keys))
-    clean = source(table.filter(table.column("id").is_valid()), key="id")
-    frame = spark.createDataFrame(table)
-    dirty = source(frame, key="id")
-    assert np.array_equal(sampled(clean), sampled(dirty))
-    assert same_survey(*(pais.survey(one, epsilon=1.0, random_state=3) for one in (clean, dirty)))
-    with pytest.raises(DataError, match="id"):
-        source(frame, key="id", missing="error")
 
 
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")

@@ -65,22 +65,6 @@ def test_nothing_stated_gives_the_first_components() -> None:
     assert 0.0 < model.noise_level_ < model.explained_variance_[1]
 
 
-def test_explained_variance_is_nearer_than_the_eigenvalues_of_the_released_matrix() -> None:
-    """Median over seeds of the error of the ratios of the first two of forty columns, with much noise."""
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(4_000, 40)) * np.where(np.arange(40) < 2, 1.0, 0.3)
-    exact = PCA().fit(rows).explained_variance_ratio_[:2].sum()
-    norms = NormDistribution.from_quantiles(lambda level: 5.0 * level, n_rows=4_000, radius=5.0)
-    errors = []
-    for seed in range(9):
-        model = fitted(rows, epsilon=0.5, radius=5.0, norms=norms, sampling="none", random_state=seed)
-        value = model.fit_.value
-        noisy = np.maximum(np.linalg.eigvalsh(value.moment[:-1, :-1])[::-1], 0.0)
-        errors.append([noisy[:2].sum() / noisy.sum() - exact, model.explained_variance_ratio_.sum() - exact])
-    noisy_error, error = np.median(np.abs(errors), axis=0)
-    assert error < 0.5 * noisy_error
-
-
 def skewed(n_rows: int) -> FloatArray:
     rng = np.random.default_rng(5)
     return np.exp(
@@ -144,11 +128,6 @@ def test_all_rows_of_a_small_table_are_used_unless_a_sample_is_asked_for() -> No
     assert plan.expected_rows < 0.5e7
 
 
-def test_signs_are_those_of_scikit_learn() -> None:
-    components = fitted(n_components=5).components_
-    assert np.all(components[np.arange(5), np.abs(components).argmax(axis=1)] > 0.0)
-
-
 def test_whitening_gives_coordinates_of_variance_one() -> None:
     plain, white = fitted(), fitted(whiten=True)
     np.testing.assert_array_equal(plain.components_, white.components_)
@@ -190,14 +169,6 @@ def test_frame_and_names() -> None:
     assert list(fitted().components_frame().columns[3:]) == ["x0", "x1", "x2", "x3", "x4"]
     rows = pd.DataFrame(ROWS, columns=NAMES)
     assert list(fitted(rows).set_output(transform="pandas").transform(rows)) == ["dppca0", "dppca1"]
-
-
-def test_explanation_and_certificate() -> None:
-    model = fitted()
-    assert "2 principal components of 5 features" in model.explain()
-    assert model.certificate_.epsilon == 1.0
-    assert [part.what for part in model.certificate_.parts] == ["survey and second moment"]
-    assert model.certificate_.matches(model.fit_.value)
 
 
 # -- the number of components -------------------------------------------------------------------------------------
@@ -306,13 +277,6 @@ def test_a_unit_counts_once() -> None:
     assert np.all(np.abs(np.sum(model.components_ * exact.components_, axis=1)) > 0.9)
     assert model.plan_.norms is not None
     assert model.plan_.norms.n_rows == pytest.approx(2_000, rel=0.1)
-
-
-def test_max_rows_per_unit_leaves_variances_in_rows() -> None:
-    owner = np.repeat(np.arange(2_000), 10)
-    frame = pd.DataFrame(ROWS, columns=NAMES).assign(owner=owner)
-    model = fitted(frame, epsilon=5.0, unit="owner", columns=NAMES, max_rows_per_unit=10)
-    np.testing.assert_allclose(model.explained_variance_, PCA(2).fit(ROWS).explained_variance_, rtol=0.3)
 
 
 COLUMNS: dict[str, Any] = {
