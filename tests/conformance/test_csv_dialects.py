@@ -107,22 +107,21 @@ def test_bad_dialects_are_refused(tmp_path: Path, name: str, bad: Any) -> None:
             opened(path, **{name: bad})
 
 
-@pytest.mark.parametrize("stated", [{"thousands": "."}, {"thousands": ",", "decimal": ","}])
-def test_a_mark_has_one_meaning(stated: dict[str, str]) -> None:
-    with pytest.raises(pais.ArgumentError, match="also the decimal mark"):
+REFUSED = [
+    *(({"thousands": "."}, "also the decimal mark"), ({"thousands": ",", "decimal": ","}, "also the decimal mark")),
+    *(
+        ({"date_format": form}, "date_format")
+        for form in ("%d.%m", "%d.%m.%Y.%d", "%d.%m.%Y.%y", "%j %Y", "%d.%m.%y %p")
+    ),
+    # Encodings in which a cell could change another line.
+    *(({"encoding": name}, "line by line") for name in ("utf-16", "shift_jis", "gb18030", "utf-7", "cp037")),
+]
+
+
+@pytest.mark.parametrize(("stated", "message"), REFUSED, ids=str)
+def test_dialects_that_are_refused(stated: dict[str, str], message: str) -> None:
+    with pytest.raises(pais.ArgumentError, match=message):
         pais.CSVFile("rows.csv", **stated)
-
-
-@pytest.mark.parametrize("bad", ["%d.%m", "%d.%m.%Y.%d", "%d.%m.%Y.%y", "%j %Y", "%d.%m.%Y %p"])
-def test_formats_without_a_whole_date_are_refused(bad: str) -> None:
-    with pytest.raises(pais.ArgumentError, match="date_format"):
-        pais.CSVFile("rows.csv", date_format=bad)
-
-
-@pytest.mark.parametrize("bad", ["utf-16", "shift_jis", "gb18030", "utf-7", "cp037"])
-def test_encodings_in_which_a_cell_could_change_another_line_are_refused(bad: str) -> None:
-    with pytest.raises(pais.ArgumentError, match="line by line"):
-        pais.CSVFile("rows.csv", encoding=bad)
 
 
 def test_separator_and_decimal_are_for_csv_files(tmp_path: Path) -> None:
@@ -197,8 +196,8 @@ def test_dates_in_every_form(form: str) -> None:
     assert np.isnan(days[3:]).all()
 
 
-@pytest.mark.parametrize(("year", "days"), [("68", 36159.0), ("69", -1 * 366.0 + 1.0), ("70", 0.0)])
-def test_two_digits_of_a_year_as_in_python(year: str, days: float) -> None:
+@pytest.mark.parametrize("year", ["68", "69", "70"])
+def test_two_digits_of_a_year_as_in_python(year: str) -> None:
     epoch = datetime.datetime(1970, 1, 1)
     expected = (datetime.datetime.strptime(f"01.01.{year}", "%d.%m.%y") - epoch).days
     assert days_of(Dialect(date_format="%d.%m.%y").cells(pa.array([f"01.01.{year}"]), "dates")).tolist() == [expected]

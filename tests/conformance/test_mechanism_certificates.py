@@ -48,31 +48,6 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
     rule = UniformRule(rate=0.25)
     got = released(mechanism_name, noise_name, rule=rule, scale=5.0, center=(1.0, 2.0, 3.0), seed=6).certificate
     read = json.loads(got.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert set(read) == {
-        "kind",
-        "format",
-        "epsilon",
-        "delta",
-        "epsilon_if_kept",
-        "max_epsilon_if_kept",
-        "delta_used",
-        "delta_basis",
-        "parts",
-        "neighbours",
-        "unit",
-        "schema",
-        "note",
-        "secure_randomness",
-        "mechanism",
-        "rule",
-        "ball",
-        "values_sha256",
-        "ledger_entries",
-        "about",
-        "survey_shift",
-        "release_delta",
-        "version",
-    }
     assert read["epsilon"] == got.epsilon
     assert read["delta"] == delta_of(noise_name)
     assert read["rule"] == rule.to_dict()

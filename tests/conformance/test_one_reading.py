@@ -142,7 +142,7 @@ def test_other_categories_are_compared_as_they_are() -> None:
     assert found(["true", "false", "other"])[0] == [False, False, False, False, True, True]
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
+@pytest.mark.parametrize("spelling", ["digits with decimals", "capitals and blanks", "Yes and NO"])
 @pytest.mark.parametrize("stated", ["bool", "numbers", "words", "bounds"])
 def test_a_logistic_regression_reads_every_spelling_of_its_target(spelling: str, stated: str, tmp_path: Path) -> None:
     cells = written(spelling)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,14 +44,6 @@ def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, ch
     pais.Survey.load(written(tmp_path / "right.json", right))
     with pytest.raises(ArgumentError, match="survey"):
         pais.Survey.load(written(tmp_path / "survey.json", {**right, **change}))
-
-
-@pytest.mark.parametrize("epsilon", [math.inf, math.nan])
-def test_infinite_epsilon_with_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
-    right = {**SURVEY, "above_noise": True}
-    survey = pais.Survey.load(written(tmp_path / "survey.json", right))
-    with pytest.raises(pais.PaisError):
-        pais.KMeansSettings(n_clusters=2, epsilon=epsilon).plan(pais.Facts.of(survey), 2)
 
 
 def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A certificate names the values it was issued for."""
+"""A certificate names the values it was issued for, and says in words what it states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.accounting.certificate import digest
+from pais.accounting.certificate import certificate_text, digest
 from pais.cli.app import app
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))
@@ -115,3 +115,24 @@ def test_certificate_of_a_fit_names_the_entries_of_survey_and_release() -> None:
     assert model.certificate_.matches(model.fit_.value)
     other = pais.DPKMeans(n_clusters=2, epsilon=2.0, random_state=1).fit(ROWS)
     assert not other.certificate_.matches(model)
+
+
+def content() -> dict[str, object]:
+    plan = pais.Plan(
+        ball=pais.Ball(radius=1.0, order=1),
+        rule=pais.UniformRule(rate=0.5),
+        mechanism=pais.WeightedSum(noise=pais.laplace_noise(4.0)),
+        epsilon=1.0,
+    )
+    return pais.run(plan, [[0.5], [0.2]], random_state=0).certificate.to_dict()
+
+
+def test_a_certificate_of_a_sample_says_that_the_sample_must_stay_secret() -> None:
+    assert "sample must stay secret" in certificate_text(content())
+
+
+def test_a_kept_record_cannot_pay_less_than_the_certificate_states() -> None:
+    described = content()
+    described["epsilon_if_kept"] = 0.5 * float(str(described["epsilon"]))
+    with pytest.raises(ValueError):  # noqa: PT011  # it has no message
+        certificate_text(described)

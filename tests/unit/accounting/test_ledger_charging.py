@@ -401,12 +401,6 @@ def test_the_survey_behind_a_plan_is_charged_once_to_a_ledger_that_lacks_it() ->
     assert ledger.holds(survey.name)
 
 
-def test_a_survey_without_a_name_is_refused_because_it_could_not_be_charged() -> None:
-    described = pais.survey(rows(), epsilon=0.25).to_dict()
-    with pytest.raises(pais.ArgumentError, match="name must be a printable text"):
-        pais.Survey.from_dict({**described, "name": ""})
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
 def test_a_survey_that_the_ledger_holds_at_another_price_is_refused(epsilon: float) -> None:
     ledger = pais.Ledger(epsilon=10.0, delta=1e-5)

@@ -63,20 +63,6 @@ def test_commands_neither_create_ledgers_nor_use_damaged_ones(data: Path, tmp_pa
     assert left_in(tmp_path) == {"rows.parquet", "bad.json"}
 
 
-def test_an_earlier_survey_is_charged_once(book: Path, data: Path, tmp_path: Path) -> None:
-    paid, unpaid = tmp_path / "paid.json", tmp_path / "unpaid.json"
-    done("survey", data, "--epsilon", 0.25, "--out", paid, "--ledger", book)
-    done("survey", data, "--epsilon", 0.25, "--out", unpaid)
-    for name, survey, total in (("a", paid, 0.5), ("b", unpaid, 1.0), ("c", unpaid, 1.25)):
-        done(*wanted(data, tmp_path / name, book, "--epsilon", 0.5, "--survey", survey))
-        assert spent(book) == pytest.approx(total)
-
-
-def test_a_seeded_release_is_charged_and_marked(book: Path, data: Path, tmp_path: Path) -> None:
-    done(*wanted(data, tmp_path / "out", book, "--seed", 1))
-    assert package.Ledger(path=book).entries[0].note == "seeded, not private"
-
-
 def test_the_spend_comes_before_the_outputs(
     book: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

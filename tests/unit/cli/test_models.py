@@ -182,19 +182,6 @@ def test_refused_before_the_table_is_opened(name: str, arguments: list[str], mes
     assert not (tmp_path / "out").exists()
 
 
-def test_an_earlier_release_is_kept_unless_it_may_be_replaced(
-    released: dict[str, tuple[Path, Any]], people: Path
-) -> None:
-    out, _ = released["pca"]
-    before = (out / "certificate.json").read_text()
-    arguments = [people, *CALLS["pca"], "--epsilon", 1, "--out", out]
-    assert "--overwrite" in pais("pca", *arguments).stderr
-    assert (out / "certificate.json").read_text() == before
-    assert pais("label", people, "--model", out, "--to", out / "labels.parquet").exit_code == 2
-    done("pca", *arguments, "--overwrite")
-    assert (out / "certificate.json").read_text() != before
-
-
 def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(size=2000)

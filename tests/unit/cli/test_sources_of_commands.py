@@ -132,30 +132,6 @@ def test_carried_column_stays_with_its_row_in_random_order(kind: str, engine: st
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("engine", ["arrow", "memory"])
-def test_rows_with_missing_values_are_dropped_or_an_error_on_demand(form: str, engine: str, tmp_path: Path) -> None:
-    found = rows()
-    holes = [None if place % 3 == 0 else float(value) for place, value in enumerate(found[:, 1])]
-    whole = pa.table({"a": found[:, 0], "b": pa.array(holes, pa.float64())})
-    data = tmp_path / f"rows.{form}"
-    if form == "csv":
-        pa_csv.write_csv(whole, data)
-    else:
-        pq.write_table(whole, data)
-    for command in (
-        ("survey", data, "--epsilon", 5, "--center", "0,0", "--out", tmp_path / "survey.json"),
-        ("kmeans", data, "--epsilon", 5, "--n-clusters", 3, "--out", tmp_path / "out"),
-    ):
-        said = refused(*command, "--engine", engine, "--missing", "error")
-        # What a CSV file has for names could be a row.
-        assert f"column(s) {'2 from the left' if form == 'csv' else repr('b')} have values" in said
-        assert not Path(str(command[-1])).exists()
-        done(*command, "--engine", engine)
-    counts = pq.read_table(tmp_path / "out" / "centers.parquet")["noisy_count"].to_numpy()
-    assert counts.sum() == pytest.approx(N * 2 / 3, rel=0.15)
-
-
 def in_terminal(command: list[object]) -> tuple[int, str, str]:
     """Exit code, stdout, and what a terminal on stderr shows."""
     ours, theirs = pty.openpty()
@@ -249,17 +225,6 @@ def test_output_is_written_completely_or_not_at_all(
     assert "--overwrite" in refused(*arguments, "--out", out)
 
 
-def test_survey_is_valid_for_its_columns_in_their_order(tmp_path: Path) -> None:
-    """Its center refers to these columns, in this order."""
-    data = file(tmp_path)
-    done("survey", data, "--columns", "a,b", "--epsilon", 0.5, "--out", tmp_path / "survey.json")
-    fit = ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--survey", tmp_path / "survey.json")
-    said = refused(*fit, "--columns", "b,a", "--out", tmp_path / "mixed")
-    assert "in this order, or survey and plan again: a, b." in said
-    assert not (tmp_path / "mixed").exists()
-    done(*fit, "--columns", "a,b", "--out", tmp_path / "right")
-
-
 def test_id_column_warning_without_chosen_columns(tmp_path: Path) -> None:
     data = file(tmp_path)
     for command in (
@@ -280,17 +245,3 @@ def test_id_columns_are_recognised_by_name() -> None:
     ids = ["id", "ID", "user_id", "userId", "userID", "patient.id", "index", "key", "row key", "uuid", "Unnamed: 0"]
     others = ["paid", "humid", "body_mass_index", "idle", "keyboard", "monkey", "valid", "a", "", "AID"]
     assert identifiers([*ids, *others]) == ids
-
-
-def test_unknown_column_error_suggests_a_similar_name(tmp_path: Path) -> None:
-    names = ["height", "width", *(f"n{number}" for number in range(20))]
-    data = tmp_path / "wide.parquet"
-    pq.write_table(pa.table({name: [1.0, 2.0] for name in names}), data)
-    for wrong, right in (("hieght", "height"), ("WIDTH", "width"), ("n 7", "n7")):
-        said = refused("survey", data, "--columns", f"n1,{wrong}", "--epsilon", 1)
-        assert f"column(s) {wrong} do not exist" in said
-        assert f"Did you mean {right}?" in said
-        assert "height, width, n0, n1, n2, n3, n4, n5 and 14 more" in said
-    far = refused("survey", data, "--columns", "depth of field", "--epsilon", 1)
-    assert "Did you mean" not in far
-    assert "height, width" in far

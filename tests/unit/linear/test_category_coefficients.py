@@ -96,20 +96,18 @@ def test_coefficients_are_differences_from_the_average_category(name: str, share
     assert np.max(sums(model)) < 1e-9
 
 
-@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", MODELS)
-def test_no_seed_changes_what_categories_are_compared_with(name: str, share: float) -> None:
-    for seed in range(6):
-        model = MODELS[name](ROWS[share].iloc[:5000], seed, epsilon=0.5 if seed % 2 else 3.0)
+def test_no_seed_changes_what_categories_are_compared_with(name: str) -> None:
+    for seed, epsilon, share in ((0, 3.0, 0.005), (1, 0.5, 0.2), (2, 0.5, 0.0)):
+        model = MODELS[name](ROWS[share].iloc[:5000], seed, epsilon=epsilon)
         assert np.max(sums(model)) < 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", MODELS)
-def test_intervals_of_categories_cover_their_differences(name: str, share: float) -> None:
-    rows = visits(share, 5000)
+def test_intervals_of_categories_cover_their_differences(name: str) -> None:
+    rows = visits(0.005, 5000)
     true, covered = truth(name, rows), []
     for seed in range(40):
         model = MODELS[name](rows, seed, epsilon=1.0)
@@ -123,7 +121,7 @@ def test_few_rows_without_a_category_hide_no_difference(name: str) -> None:
     """Their common level against the intercept is known badly, and the differences of the categories are not."""
 
     def errors(share: float) -> Any:
-        models = [MODELS[name](visits(share, 5000), seed, epsilon=1.0) for seed in range(8)]
+        models = [MODELS[name](visits(share, 5000), seed, epsilon=1.0) for seed in range(4)]
         assert not any(model.coefficients_frame()["hidden_by_noise"].any() for model in models)
         return np.median([np.atleast_2d(model.coef_standard_errors_)[:, 1:] for model in models], axis=0)
 
