@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,8 +132,19 @@ def test_a_certificate_of_a_sample_says_that_the_sample_must_stay_secret() -> No
     assert "sample must stay secret" in certificate_text(content())
 
 
-def test_a_kept_record_cannot_pay_less_than_the_certificate_states() -> None:
+REFUND = {"what": "a refund", "epsilon": -0.5, "delta": 0.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda written: {"epsilon_if_kept": 0.5 * written["epsilon"]},
+        lambda written: {"epsilon": 0.1},
+        lambda written: {"epsilon": written["epsilon"] - 0.5, "parts": [*written["parts"], REFUND]},
+    ],
+    ids=["kept for less", "parts that do not add up", "a refund"],
+)
+def test_a_certificate_that_contradicts_itself_is_not_put_into_words(change: Any) -> None:
     described = content()
-    described["epsilon_if_kept"] = 0.5 * float(str(described["epsilon"]))
     with pytest.raises(ValueError):  # noqa: PT011  # it has no message
-        certificate_text(described)
+        certificate_text({**described, **change(described)})

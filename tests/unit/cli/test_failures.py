@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pais.cli import files
+from pais.cli import files, show
 from pais.errors import PrivacyWarning
 from tests.unit.cli.commands import RELEASE, kmeans, left_in, pais, refused, strict_json
 
@@ -140,6 +140,19 @@ def test_an_error_in_the_rounds_shows_its_type_only_and_leaves_nothing_behind(
     assert CANARY not in result.output
     assert "Traceback" not in result.output
     assert left_in(tmp_path) == {"rows.parquet"}
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for terminal in (True, False):
+        monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+        with show.watch(quiet=False) as bar:
+            bar.begin("read")
+            bar.begin("write")
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert ("write" in captured.err) == terminal
 
 
 def test_the_command_runs_in_a_process_of_its_own(data: Path, tmp_path: Path) -> None:

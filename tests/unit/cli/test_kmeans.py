@@ -113,6 +113,13 @@ def test_numbered_columns_are_a_header(tmp_path: Path) -> None:
     assert kmeans(data, tmp_path / "other").exit_code == 2
 
 
+def test_too_few_rows_leave_the_number_unknown(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "few.parquet")
+    result = kmeans(tmp_path / "few.parquet", tmp_path / "out", "--epsilon", 0.01)
+    assert "nothing above its noise" in result.stderr
+    assert "unknown" in result.stdout
+
+
 def test_auto_chooses_the_number_of_clusters_and_a_plan_leaves_it_open(tmp_path: Path) -> None:
     data, plan = write_blobs(tmp_path / "rows.parquet", 20_000), tmp_path / "plan.json"
     auto = ("--n-clusters", "auto", "--max-clusters", 8, "--epsilon", 1)

@@ -101,6 +101,14 @@ def test_every_sampling_rule_predicts(sampling: str) -> None:
     assert model.certificate_.epsilon <= 2.0
 
 
+def test_a_small_sample_predicts() -> None:
+    model = fitted(sample_size=2000)
+    norms = model.plan_.norms
+    assert norms is not None
+    assert norms.expected_size(model.plan_.rule) <= 2000
+    assert model.score(table()) > 0.6
+
+
 def test_columns_that_are_not_stated_are_found() -> None:
     model = fitted(columns=["age", "visits"], epsilon=2.0)
     schema = model.fit_.schema

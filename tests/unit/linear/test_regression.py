@@ -122,6 +122,11 @@ def test_coefficients_are_corrected_for_clipping(quantile: float) -> None:
     assert abs(np.mean(corrected)) < 0.35 * abs(np.mean(biased))
 
 
+def test_no_row_is_clipped_within_the_radius() -> None:
+    assert Reweighting.of(np.array([0.5, 1.0]), np.ones(2), 1.0) == Reweighting(shrinkage=0.0, variance=0.0)
+    assert Reweighting.of(np.array([0.0]), np.ones(1), 1.0) == Reweighting()
+
+
 def test_weights_of_clipped_rows() -> None:
     found = Reweighting.of(np.array([1.0, 2.0]), np.array([3.0, 1.0]), 1.0)
     assert found.shrinkage == pytest.approx(0.25 / 4.0)

@@ -115,6 +115,16 @@ def test_all_rows_are_streamed_and_give_the_value_of_a_sample_that_keeps_all(tmp
     assert np.array_equal(*totals)
 
 
+def test_sampled_moment_is_unbiased() -> None:
+    settings_ = PCASettings(epsilon=1.0, sample_size=800.0, quantile=0.95)
+    ratios = []
+    for seed in range(20):
+        fit = pais.pipeline.fit(table(), settings_, random_state=seed)
+        u = longer(table(), fit.plan.ball)
+        ratios.append(np.trace(fit.value.moment) / np.trace(u.T @ u))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / math.sqrt(20))
+
+
 def test_a_person_with_many_rows_adds_no_more_than_one_row() -> None:
     """The masses of a unit add up to one, so fifty copies of a row count as one."""
     rows = np.tile([[0.3, 0.1, -0.2]], (50, 1))
