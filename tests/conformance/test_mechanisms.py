@@ -117,34 +117,6 @@ def test_a_row_of_weight_two_counts_as_the_row_twice(mechanism_name: str, noise_
     assert not np.allclose(weighted, once, rtol=0.0, atol=TOLERANCE)
 
 
-@cases
-def test_scaling_the_data_and_the_radius_scales_sums_and_means_and_not_counts(
-    mechanism_name: str, noise_name: str
-) -> None:
-    rows, factor = some_rows(), 8.0
-
-    def rule(unit: float) -> CoresetRule:
-        return CoresetRule(sample_size=12.0, n_rows=60.0, mean_square_norm=4.0 * unit**2, radius=RADIUS * unit)
-
-    small = measured(mechanism_name, noise_name, rows, rule=rule(1.0))
-    large = measured(
-        mechanism_name, noise_name, factor * rows, rule=rule(factor), radius=factor * RADIUS, scale=factor * QUIET
-    )
-    scaled = flat(_scaled(small, factor))
-    assert np.allclose(flat(large), scaled, rtol=1e-9, atol=factor * TOLERANCE)
-    assert mechanism_name == "count" or not np.allclose(flat(large), flat(small), rtol=1e-9, atol=factor * TOLERANCE)
-
-
-def _scaled(value: object, factor: float) -> object:
-    if isinstance(value, MeanValue):
-        return MeanValue(
-            noisy_mean=factor * value.noisy_mean, noisy_count=value.noisy_count, noisy_sum=factor * value.noisy_sum
-        )
-    if isinstance(value, tuple):
-        return tuple(_scaled(part, factor) for part in value)
-    return value if isinstance(value, float) else factor * np.asarray(value)
-
-
 @pytest.mark.parametrize("noise_name", NOISES)
 def test_sums_are_relative_to_the_center_and_means_in_the_coordinates_of_the_rows(noise_name: str) -> None:
     center = (10.0, -20.0, 0.5)

@@ -169,30 +169,6 @@ def test_losses_of_different_kinds_do_not_add() -> None:
 # -- findings ------------------------------------------------------------------------------------------------
 
 
-def test_check_returns_six_findings_without_truth_values(profile: Profile) -> None:
-    found = check(profile)
-    assert set(found) == {
-        "monotone",
-        "feasible",
-        "unbounded",
-        "strongly_convex",
-        "sampling_can_lower",
-        "sampling_never_lowers",
-    }
-    for finding in found.values():
-        assert isinstance(finding, Finding)
-        assert isinstance(finding.verdict, Verdict)
-        with pytest.raises(TypeError, match="verdict"):
-            bool(finding)
-        with pytest.raises(TypeError, match="verdict"):
-            assert not finding
-        assert finding.statement in str(finding)
-        assert finding.verdict.value in str(finding)
-        assert finding.reason
-    text = str(profile.check(radius=RADIUS, epsilon=EPSILON, delta=DELTA))
-    assert text.count("\n") == 5
-
-
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("epsilon", [0.5, 50.0])
 def test_closed_form_profiles_decide_every_finding(name: str, epsilon: float) -> None:

@@ -255,21 +255,6 @@ def test_too_many_units_are_refused_before_anything_is_spent(
     assert ledger.entries == ()
 
 
-def test_rows_of_a_unit_are_counted_once_for_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = opened(FRAME)
-    counted: list[int] = []
-    add = members.Members.add
-
-    def counting(self: members.Members, block: Any) -> None:
-        counted.append(block.n_rows)
-        add(self, block)
-
-    monkeypatch.setattr(members.Members, "add", counting)
-    drawn(engine)
-    drawn(engine)
-    assert sum(counted) == int(FRAME["who"].notna().sum())
-
-
 @layouts
 def test_units_that_are_looked_up_again_are_the_same(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

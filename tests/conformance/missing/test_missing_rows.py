@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
@@ -17,7 +15,6 @@ import pais
 from pais import Ball, DataError, DPKMeans, UniformRule
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import (
-    BAD_LINES,
     BALL,
     NAMES,
     SETTINGS,
@@ -25,7 +22,6 @@ from tests.conformance.missing.missing_sources import (
     N,
     bad,
     columns_of,
-    csv_text,
     good,
     parquet,
     same_survey,
@@ -33,7 +29,6 @@ from tests.conformance.missing.missing_sources import (
     sources,
     with_bad,
     with_nulls,
-    written,
 )
 
 pytestmark = pytest.mark.usefixtures("batches")
@@ -71,27 +66,6 @@ def test_bad_rows_do_not_change_a_seeded_fit(form: str, tmp_path: Path) -> None:
     one, other = (DPKMeans(**SETTINGS).fit(data) for data in (clean, dirty))
     assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
     assert one.certificate_ == other.certificate_
-
-
-@pytest.mark.parametrize("form", ["array", "pandas", "polars", "Arrow", "Parquet", "CSV"])
-def test_bad_rows_do_not_change_the_score(form: str, tmp_path: Path) -> None:
-    rows = good()[:-1]
-    table = pa.table(with_nulls(np.concatenate([bad(), rows])), names=NAMES)
-    forms: dict[str, Callable[[], object]] = {
-        "array": lambda: np.concatenate([bad(), rows]),
-        "pandas": table.to_pandas,
-        "polars": lambda: pl.from_arrow(table),
-        "Arrow": lambda: table,
-        "Parquet": lambda: parquet(tmp_path, table, row_group_size=50),
-        "CSV": lambda: written(tmp_path, csv_text(BAD_LINES, rows)),
-    }
-    model = DPKMeans(**SETTINGS).fit(pd.DataFrame(columns_of(rows)))
-    expected = model.score(pd.DataFrame(columns_of(rows)))
-    dirty = forms[form]()
-    assert model.score(pd.DataFrame(dirty, columns=list(NAMES)) if form == "array" else dirty) == pytest.approx(
-        expected
-    )
-    assert pais.cost(dirty, model.cluster_centers_) == pytest.approx(-expected)
 
 
 def test_bad_rows_in_a_table_with_a_key_do_not_change_other_rows(tmp_path: Path) -> None:

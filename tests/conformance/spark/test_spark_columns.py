@@ -69,21 +69,6 @@ def test_all_kinds_of_numbers_are_taken_and_vectors_have_names(spark: Any) -> No
     assert found.carried.take(pa.array(order)).column("h").to_pylist() == [[7.0, 8.0, 9.0], [0.0, 5.0, 0.0]]
 
 
-def test_columns_of_any_type_are_carried(spark: Any) -> None:
-    frame = spark.sql(
-        "select 1.0d as x, struct(1 as a, array(struct('b' as c)) as d) as s, map('k', struct(2 as e)) as m, "
-        "date'2020-01-02' as t, X'00ff' as y, cast(null as string) as z"
-    )
-    found = kept(
-        source(frame, columns=["x"], carry=list("smtyz")), bit_source(1), UniformRule(rate=1.0), Ball(radius=9)
-    )
-    assert found.carried is not None
-    row = found.carried.to_pylist()[0]
-    assert row["s"] == {"a": 1, "d": [{"c": "b"}]}
-    assert row["m"] == [("k", {"e": 2})]
-    assert (str(row["t"]), row["y"], row["z"]) == ("2020-01-02", b"\x00\xff", None)
-
-
 def test_a_column_of_vectors_alone_draws_the_same_sample_as_in_memory(frame: Any) -> None:
     from pyspark.ml.feature import VectorAssembler
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pais import ArgumentError, Ball, DataError, UniformRule
+from pais import Ball, DataError, UniformRule
 from pais._base.randomness import bit_source
 from pais.data.sources import source
 from tests.conformance.spark.spark_rows import Norms, every_row, in_order, kept
@@ -69,21 +69,3 @@ def test_first_lines_decide_which_csv_columns_are_numeric(spark: Any, tmp_path: 
     found = kept(source(frame, columns=["a"], carry=["b"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=9.0))
     assert found.carried is not None
     assert sorted(found.carried.column("b").to_pylist()) == ["2"] * 20 + ["word"] * 30
-
-
-@pytest.mark.parametrize(("separator", "decimal", "stated"), [(";", ".", None), (";", ",", None), ("\t", ",", "\t")])
-def test_spark_reads_other_separators_and_decimal_marks_as_arrow(
-    spark: Any, tmp_path: Path, separator: str, decimal: str, stated: str | None
-) -> None:
-    from pais.data.engines.spark import read_frame
-
-    lines = [("a", "b"), *((f"{i}{decimal}5", f"-{i % 7}") for i in range(200)), ("1.234,5", "x")]
-    path = tmp_path / "rows.csv"
-    path.write_text("".join(separator.join(cells) + "\n" for cells in lines))
-    frame = read_frame(str(path), separator=stated)
-    for columns in (None, ["b", "a"]):
-        expected = every_row(source(path, separator=stated, decimal=decimal, columns=columns))
-        assert len(expected) == 200
-        assert np.array_equal(every_row(source(frame, decimal=decimal, columns=columns)), expected)
-    with pytest.raises(ArgumentError, match="CSV"):
-        source(frame, separator=";")

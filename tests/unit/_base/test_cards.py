@@ -13,7 +13,7 @@ import pytest
 from sklearn import config_context
 
 import pais
-from pais._base.cards import Card, Carded
+from pais._base.cards import Card
 from pais.cli.explain import explain_file
 
 ROWS = np.random.default_rng(0).normal(size=(20_000, 3)) + 4.0 * np.repeat(np.eye(3), [7_000, 7_000, 6_000], axis=0)
@@ -152,11 +152,6 @@ def test_card_texts_are_escaped() -> None:
     assert card.line() == "<<i>: <b>&; <em>>"
 
 
-def test_a_class_without_a_card_is_an_error() -> None:
-    with pytest.raises(NotImplementedError):
-        repr(Carded())
-
-
 def test_unfitted_model_keeps_the_diagram_of_scikit_learn(model: pais.DPKMeans) -> None:
     unfitted = pais.DPKMeans(n_clusters=3)
     assert "pais-card" not in unfitted._repr_html_()
@@ -199,12 +194,3 @@ def test_files_and_objects_have_the_same_explanation(model: pais.DPKMeans, tmp_p
     assert explain_file(path) == model.certificate_.explain()
     model.fit_.survey.save(tmp_path / "survey.json")
     assert explain_file(tmp_path / "survey.json") == model.fit_.survey.explain()
-
-
-def test_plan_has_one_prediction_of_the_noise(model: pais.DPKMeans) -> None:
-    text = model.plan_.explain()
-    step_2, step_7 = text.index("2. ball"), text.index("7. quality")
-    assert "%" not in text[step_2 : text.index("3. rule")]
-    assert "noise below 1 %" in text[step_7:]
-    assert "step 7 has both parts" in text
-    assert "A Gaussian shift s means" in text

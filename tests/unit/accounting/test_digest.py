@@ -107,17 +107,6 @@ def test_explain_refuses_values_for_a_file_without_a_fingerprint(tmp_path: Path,
     assert "no fingerprint" in result.output
 
 
-def test_certificate_of_a_fit_names_the_entries_of_survey_and_release() -> None:
-    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, ledger=ledger, random_state=0).fit(ROWS)
-    assert model.certificate_.ledger_entries == [entry.id for entry in ledger.entries]
-    assert len(ledger.entries) == 1
-    assert model.certificate_.matches(model)
-    assert model.certificate_.matches(model.fit_.value)
-    other = pais.DPKMeans(n_clusters=2, epsilon=2.0, random_state=1).fit(ROWS)
-    assert not other.certificate_.matches(model)
-
-
 def content() -> dict[str, object]:
     plan = pais.Plan(
         ball=pais.Ball(radius=1.0, order=1),

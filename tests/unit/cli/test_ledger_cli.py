@@ -98,14 +98,14 @@ def test_certificate_is_present_only_with_its_own_files(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_killed_command_leaves_no_release_without_its_charge_and_no_partial_output() -> None:
-    command = [sys.executable, "-m", "tests.support.kill_ledger", "--kills", "30"]
+    command = [sys.executable, "-m", "tests.support.kill_ledger", "--kills", "12"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found["killed_while_running"] == 30
+    assert found["killed_while_running"] == 12
     assert found["half_written_outputs"] == found["releases_without_a_spend"] == 0
     # Else the kills came too early or too late to tell anything.
-    assert 0 < found["spends_found"] < 30 + found["ended_before_the_kill"]
+    assert 0 < found["spends_found"] < 12 + found["ended_before_the_kill"]
 
 
 def test_failure_after_the_charge_is_reported(
