@@ -83,17 +83,6 @@ def test_coefficients_of_an_array_are_those_of_least_squares(columns: Any) -> No
     assert model.fit_.coefficients.target == "y"
 
 
-def test_the_model_without_an_intercept_passes_through_zero() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(1.0, 3.0, size=(N_ROWS, 2))
-    y = X @ [2.0, -1.0] + rng.normal(scale=0.1, size=N_ROWS)
-    columns = {"x0": (1, 3), "x1": (1, 3), "y": (-2, 6)}
-    model = DPLinearRegression(epsilon=8.0, columns=columns, fit_intercept=False, alpha=0.0, random_state=0).fit(X, y)
-    assert model.intercept_ == 0.0
-    assert model.coef_ == pytest.approx([2.0, -1.0], abs=0.05)
-    assert model.coefficients_frame().loc["intercept", "standard_error"] == 0.0
-
-
 @pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
 def test_every_sampling_rule_predicts(sampling: str) -> None:
     model = fitted(sampling=sampling, epsilon=2.0)

@@ -111,6 +111,7 @@ def plain_coefficients(rows: pa.Table, columns: dict[str, Any]) -> Any:
     return values
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])
 @pytest.mark.parametrize("make", [misspecified, skewed])
 def test_intervals_cover_the_coefficients_of_the_table(make: Any, epsilon: float) -> None:
@@ -131,7 +132,8 @@ def test_intervals_cover_the_coefficients_of_the_table(make: Any, epsilon: float
     assert np.sqrt(np.square(ratios).mean()) > 0.3
 
 
-@pytest.mark.parametrize(("n_rows", "epsilon"), [(100, 3.0), (300, 3.0), (300, 10.0), (1000, 1.0)])
+@pytest.mark.statistical
+@pytest.mark.parametrize(("n_rows", "epsilon"), [(100, 3.0), (300, 10.0), (1000, 1.0)])
 @pytest.mark.filterwarnings("ignore::pais.QualityWarning", "ignore::pais.SurveyWarning", "ignore::pais.PrivacyWarning")
 def test_columns_without_an_effect_are_rarely_called_clear(n_rows: int, epsilon: float) -> None:
     columns = {"x0": (-1, 1), "x1": (-1, 1), "x2": (-1, 1), "x3": (-1, 1)}

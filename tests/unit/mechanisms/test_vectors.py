@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -262,16 +261,6 @@ def test_streamed_rows_give_the_value_of_the_rows_in_memory(tmp_path: Path) -> N
         pais.release(mechanism, pais.sample(rows_of(10, 3), ball=BALL, rule=EVERY), delta=1e-6)
 
 
-def test_the_description_is_json_and_names_the_functions() -> None:
-    mechanism = VectorSum(vectors=too_long, bound=square, noise=pais.gaussian_noise(9.0), n_features=3)
-    described = json.loads(json.dumps(AdaptiveRounds(step=lambda values: mechanism, n_rounds=2).to_dict()))
-    assert described["rounds"] == 2
-    assert described["first"]["vectors"] == "too_long"
-    assert described["first"]["bound"] == "square"
-    with pytest.raises(pais.ArgumentError, match="order"):
-        VectorSum(vectors=too_long, bound=1.0, noise=pais.gaussian_noise(9.0), n_features=3, order=2.0)
-
-
 def test_joint_release_of_vector_sums_has_the_root_of_their_squared_shifts() -> None:
     parts = (
         VectorSum(vectors=lambda rows: rows, bound=square, noise=pais.gaussian_noise(3.0), n_features=3),
@@ -294,23 +283,6 @@ def test_joint_release_of_vector_sums_has_the_root_of_their_squared_shifts() -> 
         )
     )
     assert np.allclose(pure.profile(2.0, norm), 2.0 * (norm**2 / 3.0 + 1.0 / 7.0), rtol=1e-13, atol=0.0)
-
-
-def test_a_ledger_composes_shifts_of_a_user_more_tightly_than_their_sum() -> None:
-    mechanism = VectorSum(vectors=lambda rows: rows, bound=square, noise=pais.gaussian_noise(400.0), n_features=2)
-    norms = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0, 3.0], [20_000, 60_000, 20_000])
-    rule = pais.calibrate("constrained", mechanism.profile, norms, epsilon=0.3, delta=1e-7, noise=1.0).rule
-    plan = pais.Plan(ball=BALL, rule=rule, mechanism=mechanism, epsilon=0.3, delta=1e-7)
-    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    for _ in range(4):
-        pais.run(plan, rows_of(500, 2), ledger=ledger)
-    together = ledger.tight_epsilon(1e-6)
-    assert 0.3 < together < 0.9 * 4 * 0.3
-    known = pais.GaussianProfile(math.inf, math.inf, square_scale=400.0)
-    same = pais.calibrate("constrained", known, norms, epsilon=0.3, delta=1e-7, noise=1.0).rule
-    assert float(same.probability(2.0)) == pytest.approx(float(rule.probability(2.0)), rel=1e-9)
-    losses = ledger.record_losses(rows_of(50, 2))
-    assert 0.0 < np.max(losses) <= 4 * 0.3 * (1.0 + 1e-9)
 
 
 # -- rounds ----------------------------------------------------------------------------------------------------

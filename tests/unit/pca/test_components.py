@@ -62,6 +62,7 @@ def test_without_noise_the_spectrum_is_that_of_the_matrix() -> None:
     np.testing.assert_array_equal(shrunk_spectrum(np.array([3.0, 3.0, 0.0]), 0.0), [3.0, 3.0, 0.0])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("spectrum", ["few large", "falling", "none"])
 def test_shrinkage_removes_the_bias_of_the_noise(spectrum: str) -> None:
     """Shrunk eigenvalues estimate v'Sv without bias, noisy ones overestimate it; 30 matrices with a fixed seed."""

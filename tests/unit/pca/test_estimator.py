@@ -72,6 +72,7 @@ def skewed(n_rows: int) -> FloatArray:
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::pais.QualityWarning")
 @pytest.mark.parametrize(
     "rows",
@@ -97,6 +98,7 @@ def test_intervals_hold_the_variances_of_the_table(rows: FloatArray, settings: d
     assert np.mean(held, axis=0).min() >= 0.9
 
 
+@pytest.mark.statistical
 def test_errors_are_small_if_bounds_keep_all_rows_in_the_ball() -> None:
     """Nothing is clipped and nothing sampled, so the errors are those of the noise: twice the deviation at most."""
     frame = pd.DataFrame(np.random.default_rng(2).uniform(size=(20_000, 4)), columns=list("abcd"))
@@ -146,11 +148,6 @@ def test_whitening_never_divides_by_less_than_the_noise() -> None:
     assert np.all(np.isfinite(model.transform(ROWS[:10])))
 
 
-def test_all_components_give_the_rows_back() -> None:
-    model = fitted(n_components=None)
-    np.testing.assert_allclose(model.inverse_transform(model.transform(ROWS)), ROWS, atol=1e-10)
-
-
 def test_missing_values_have_no_coordinates() -> None:
     rows = ROWS[:4].copy()
     rows[1, 2] = np.nan
@@ -172,14 +169,6 @@ def test_frame_and_names() -> None:
 
 
 # -- the number of components -------------------------------------------------------------------------------------
-
-
-def test_a_share_of_the_variance_chooses_the_number_of_components() -> None:
-    variances = fitted(n_components=None).explained_variance_ratio_
-    for share in (0.3, 0.9, 0.99):
-        k = fitted(n_components=share).n_components_
-        assert variances[:k].sum() > share
-        assert k == 1 or variances[: k - 1].sum() <= share
 
 
 def test_auto_takes_the_components_above_the_noise() -> None:

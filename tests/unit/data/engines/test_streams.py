@@ -46,12 +46,6 @@ def model(**options: Any) -> DPKMeans:
 
 
 @pytest.mark.parametrize("form", ONCE)
-def test_one_pass_is_enough_for_a_fit_with_stated_facts(form: str) -> None:
-    expected = model(**FACTS).fit(table()).cluster_centers_
-    assert np.array_equal(model(**FACTS).fit(ONCE[form](table())).cluster_centers_, expected)
-
-
-@pytest.mark.parametrize("form", ONCE)
 @pytest.mark.parametrize(
     "use",
     [
