@@ -130,11 +130,15 @@ AWKWARD: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def model() -> pais.DPKMeans:
+    return fitted(np.ones((50, 2)), **STATED)
+
+
 @pytest.mark.parametrize("case", AWKWARD)
-def test_bad_tables_are_refused_by_the_model_without_a_trace(case: str) -> None:
+def test_bad_tables_are_refused_by_the_model_without_a_trace(case: str, model: pais.DPKMeans) -> None:
     assert_silent(lambda: fitted(AWKWARD[case]()))
     assert_silent(lambda: fitted(AWKWARD[case](), **STATED))
-    model = fitted(np.ones((50, 2)), **STATED)
     for act in (model.predict, model.transform, model.score):
         assert_silent(lambda act=act: act(AWKWARD[case]()))
 
@@ -177,10 +181,11 @@ HEADERLESS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("case", HEADERLESS)
-def test_a_first_line_that_is_a_row_is_neither_quoted_nor_published(case: str, tmp_path: Path) -> None:
+def test_a_first_line_that_is_a_row_is_neither_quoted_nor_published(
+    case: str, tmp_path: Path, model: pais.DPKMeans
+) -> None:
     text = f"{HEADERLESS[case]}\n" * 60
     path = written(tmp_path, text)
-    model = fitted(np.ones((50, 2)), **STATED)
     for act in (
         lambda: pais.source(path),
         lambda: pais.survey(path, epsilon=1.0),
