@@ -24,9 +24,12 @@ Floats = NDArray[np.float64]
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).round(4)
 
 
-@pytest.fixture(autouse=True, params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
+@pytest.fixture(params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", request.param)
+
+
+in_blocks = pytest.mark.usefixtures("blocks")
 
 
 def written(path: Path, separator: str, decimal: str = ".", header: str = "a b c") -> Path:
@@ -45,6 +48,7 @@ def rows_of(data: object, **named: Any) -> Floats:
 SORTED = ROWS[np.lexsort(ROWS.T)]
 
 
+@in_blocks
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv", "rows.txt"])
 def test_separators_are_recognised_from_the_header(tmp_path: Path, name: str, mark: str) -> None:
@@ -54,6 +58,7 @@ def test_separators_are_recognised_from_the_header(tmp_path: Path, name: str, ma
     assert pais.source(tmp_path / name, decimal=",").names == ("a", "b", "c")
 
 
+@in_blocks
 def test_semicolons_in_rows_do_not_change_how_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a,b\n1,2\n3;4;5\n6,7\n" + "8;9\n" * 50)
@@ -80,12 +85,14 @@ def test_a_stated_comma_is_not_replaced(tmp_path: Path) -> None:
         pais.source(written(tmp_path / "rows.csv", ";"), separator=",")
 
 
+@in_blocks
 def test_quotes_work_with_every_separator(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a;"b"\n"1";2\n"3;4";5\n6;"7\n8;9"\n"10";"11"\n12;1"3\n')
     assert np.array_equal(rows_of(path, columns=["a", "b"]), [[1.0, 2.0], [10.0, 11.0]])
 
 
+@in_blocks
 def test_a_decimal_comma_in_quoted_cells(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a,b\n"1,5",2\n3,"0,25"\n')
@@ -164,6 +171,7 @@ FORMS: dict[str, tuple[dict[str, str], list[str]]] = {
 BOUNDS = {"size": (-2e6, 2e6)}
 
 
+@in_blocks
 @pytest.mark.parametrize("form", FORMS)
 def test_numbers_in_every_form(tmp_path: Path, form: str) -> None:
     dialect, cells = FORMS[form]
@@ -203,6 +211,7 @@ def test_two_digits_of_a_year_as_in_python(year: str) -> None:
     assert days_of(Dialect(date_format="%d.%m.%y").cells(pa.array([f"01.01.{year}"]), "dates")).tolist() == [expected]
 
 
+@in_blocks
 def test_an_encoding_is_used(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes("größe;ort\n1;Köln\n2;Zürich\n3;Köln\n".encode("cp1252"))
@@ -297,6 +306,7 @@ def test_groups_by_ranges_and_periods_are_read_in_the_dialect_of_the_file(tmp_pa
             pais.count(tmp_path / "other.csv", by={one: by[one]}, random_state=0)
 
 
+@in_blocks
 def test_one_message_names_all_forms(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     lines = [f"{n},5;{1 + n % 28:02d}.12.2024;Pädiatrie" for n in range(60)]

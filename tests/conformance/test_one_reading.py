@@ -85,8 +85,14 @@ def vectors(data: Any, columns: Any) -> list[Any]:
     return rows[np.lexsort(rows.T)].tolist()
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stored", STORED)
+#: Each spelling in every other store.
+every_other = pytest.mark.parametrize(
+    ("spelling", "stored"),
+    [(one, other) for i, one in enumerate(TRUTHS) for j, other in enumerate(STORED) if (i + j) % 2 == 0],
+)
+
+
+@every_other
 def test_truth_values_have_the_same_vectors(spelling: str, stored: str, tmp_path: Path) -> None:
     data = STORED[stored](written(spelling), tmp_path)
     expected = pa.table({"age": AGE, "flag": written("booleans")})
@@ -95,8 +101,7 @@ def test_truth_values_have_the_same_vectors(spelling: str, stored: str, tmp_path
         assert vectors(data, columns) == vectors(expected, columns)
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stored", STORED)
+@every_other
 def test_bounds_of_0_and_1_read_truth_values_as_numbers(spelling: str, stored: str, tmp_path: Path) -> None:
     data = STORED[stored](written(spelling), tmp_path)
     expected = pa.table({"age": AGE, "flag": written("floats")})

