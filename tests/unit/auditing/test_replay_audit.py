@@ -6,7 +6,6 @@ import asyncio
 import json
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -232,22 +231,9 @@ def mean(table: Any, seed: Any) -> Any:
     return pais.mean(table, columns=COLUMNS, epsilon=1.0, random_state=seed)
 
 
-def sampled_mean(table: Any, seed: Any) -> Any:
-    return pais.mean(table, columns=COLUMNS, epsilon=1.0, sampling="uniform", sample_size=20, random_state=seed)
-
-
 def released_sum(table: Any, seed: Any) -> Any:
     drawn = pais.sample(np.asarray(table), ball=L1_BALL, rule=pais.UniformRule(rate=0.5), random_state=seed)
     return pais.release(pais.WeightedSum(noise=pais.laplace_noise(4.0)), drawn, random_state=seed)
-
-
-@pytest.mark.parametrize("call", [mean, sampled_mean, released_sum])
-def test_a_call_is_replayed_on_two_tables(call: Callable[[Any, Any], Any]) -> None:
-    report = pais.audit(call, method="replay", pair=(PRESENT, ABSENT))
-    assert not report.violates, str(report)
-    assert 0.4 < report.used <= 1.0 + 1e-9
-    assert report.target == call.__name__
-    assert (report.kept > 0) == (call is not mean)
 
 
 @pytest.mark.parametrize("unit", [None, "who"])
@@ -324,15 +310,6 @@ def test_draws_in_threads_of_the_package_are_on_the_tape() -> None:
     assert report.draws == 8
     assert not report.violates, str(report)
     assert report.moves[0].shift == pytest.approx(8**0.5 / 3.0)
-
-
-def test_draws_in_other_threads_are_not_taken_for_right() -> None:
-    def call(table: Any, seed: Any) -> Any:
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(noisy_size, table, seed).result()
-
-    report = replay(call, PRESENT, ABSENT, epsilon=10.0, delta=1e-3, seeds=(0,))
-    assert report.violates or report.draws == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])

@@ -23,7 +23,6 @@ from tests.unit.cli.commands import (
     RELEASE,
     SCHEMA,
     STATED,
-    blobs,
     certificate,
     done,
     kmeans,
@@ -89,28 +88,6 @@ def test_stated_facts_cost_nothing(data: Path, tmp_path: Path) -> None:
     found = certificate(tmp_path / "out")
     assert [part["what"] for part in found["parts"]] == ["k-means"]
     assert found["ball"] == {"radius": 10.0, "order": 2.0, "center": [0.0, 0.0]}
-
-
-@pytest.mark.parametrize("mechanism", ["laplace", "l2"])
-def test_pure_mechanisms_need_no_delta(mechanism: str, data: Path, tmp_path: Path) -> None:
-    assert kmeans(data, tmp_path / "out", "--mechanism", mechanism, "--epsilon", 3).exit_code == 0
-    assert certificate(tmp_path / "out")["delta"] == 0.0
-
-
-def test_columns_choose_features_of_a_csv_file(tmp_path: Path) -> None:
-    rows, data = blobs(), tmp_path / "rows.csv"
-    pa_csv.write_csv(pa.table({"a": rows[:, 0], "text": ["x"] * len(rows), "b": rows[:, 1]}), data)
-    assert kmeans(data, tmp_path / "out", "--columns", "b, a").exit_code == 0
-    assert pq.read_table(tmp_path / "out" / "centers.parquet").column_names == ["b", "a", "noisy_count"]
-
-
-def test_numbered_columns_are_a_header(tmp_path: Path) -> None:
-    data = tmp_path / "rows.csv"
-    np.savetxt(data, np.hstack([blobs(), blobs()]), delimiter=",", header="0,1,2,3", comments="")
-    assert kmeans(data, tmp_path / "out").exit_code == 0
-    # Two columns could be a row of zero and one.
-    np.savetxt(data, blobs(), delimiter=",", header="0,1", comments="")
-    assert kmeans(data, tmp_path / "other").exit_code == 2
 
 
 def test_too_few_rows_leave_the_number_unknown(tmp_path: Path) -> None:
@@ -187,16 +164,6 @@ def units(tmp_path: Path) -> Path:
     return tmp_path / "people.parquet"
 
 
-def test_kmeans_protects_the_unit_and_says_so(units: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    result = done("kmeans", units, "--n-clusters", 2, "--epsilon", 1, "--unit", "who", "--out", out)
-    assert "one who added or removed" in result.stdout
-    assert "people kept" in result.stdout
-    assert certificate(out)["unit"] == {"column": "who", "max_rows": None}
-    assert "one who" in done("explain", out / "certificate.json").stdout
-    assert "who" not in pq.read_table(out / "centers.parquet").column_names
-
-
 def test_survey_plan_kmeans_and_sample_share_the_unit(units: Path, tmp_path: Path) -> None:
     survey, plan, sample = (tmp_path / name for name in ("survey.json", "plan.json", "sample.parquet"))
     unit = ("--unit", "who", "--max-rows-per-unit", 3)
@@ -212,16 +179,6 @@ def test_survey_plan_kmeans_and_sample_share_the_unit(units: Path, tmp_path: Pat
     assert "people expected" in result.stdout
     kept, rows = pq.read_table(sample).to_pandas(), pd.read_parquet(units)
     assert kept.groupby("who").size().equals(rows[rows["who"].isin(kept["who"])].groupby("who").size())
-
-
-def test_units_of_ledgers_and_limits_are_checked(units: Path, tmp_path: Path) -> None:
-    book = tmp_path / "book.json"
-    done("ledger", book, "--epsilon", 5)
-    done("survey", units, "--epsilon", 0.5, "--unit", "who", "--ledger", book)
-    rows = ("survey", units, "--columns", "x,y", "--epsilon", 0.5)
-    assert "do not add up" in pais(*rows, "--ledger", book).stderr
-    assert len(json.loads(book.read_text())["entries"]) == 1
-    assert "without a unit" in pais(*rows, "--max-rows-per-unit", 3).stderr
 
 
 @pytest.mark.slow

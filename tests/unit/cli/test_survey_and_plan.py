@@ -119,14 +119,6 @@ def test_a_sample_is_weighted_clipped_and_marked_secret(
     assert strict_json(again.stdout)["expected_rows"] > 0
 
 
-def test_the_plan_of_the_file_is_run(data: Path, plan: Path, tmp_path: Path) -> None:
-    content = json.loads(done("kmeans", data, "--plan", plan, "--out", tmp_path / "out", "--json").stdout)
-    assert content["expected_rows"] == pytest.approx(1500)
-    found, written = certificate(tmp_path / "out"), json.loads(plan.read_text())
-    for name in ("epsilon", "delta", "mechanism", "rule", "ball"):
-        assert found[name] == (pytest.approx(written[name]) if name == "epsilon" else written[name]), name
-
-
 def test_a_seeded_plan_releases_what_the_same_options_release(data: Path, plan: Path, tmp_path: Path) -> None:
     done("kmeans", data, "--plan", plan, "--seed", 4, "--out", tmp_path / "a")
     done("kmeans", data, *PLANNED, "--seed", 4, "--out", tmp_path / "b")
@@ -262,18 +254,6 @@ def test_a_fit_is_one_entry_and_its_certificate_explains_the_survey(data: Path, 
     assert "Survey and release have one price together" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_plan_and_survey_of_a_fit_cost_the_joint_price_again(
-    data: Path, book: Path, of_fit: dict[str, Path], tmp_path: Path
-) -> None:
-    settings = ("--n-clusters", 3, "--epsilon", 1, "--delta", 1e-6, "--survey", of_fit["survey"])
-    for number, way in enumerate([("--plan", of_fit["plan"]), settings]):
-        out = tmp_path / f"out{number}"
-        done("kmeans", data, *way, "--out", out, "--ledger", book)
-        assert certificate(out)["survey_shift"] == json.loads(of_fit["survey"].read_text())["shift"]
-        assert certificate(out)["release_delta"] < 0.8e-6
-        assert entries(book) == [WHOLE] * (number + 1)
-
-
 def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -> None:
     survey, plan = (done("explain", of_fit[name]).stdout for name in ("survey", "plan"))
     shift = raised(json.loads(of_fit["survey"].read_text())["shift"])
@@ -282,15 +262,6 @@ def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -
     assert f"This includes the survey before it, with Gaussian shift {shift}," in plan
     shown = json.loads(done("explain", of_fit["survey"], "--json").stdout)
     assert (shown["kind"], shown["epsilon"], shown["delta"]) == ("survey", None, None)
-
-
-def test_a_survey_with_a_shift_is_not_for_pure_noise_nor_seeded_for_a_release(
-    of_fit: dict[str, Path], tmp_path: Path
-) -> None:
-    wanted = ("kmeans", "missing", "--n-clusters", 3, "--epsilon", 1, "--survey", of_fit["survey"])
-    assert "Gaussian noise" in refused(*wanted, "--mechanism", "l2", "--out", tmp_path / "out")
-    edited(of_fit["survey"], secure_randomness=False, note="seeded, not private")
-    assert "made with a seed" in refused(*wanted, "--out", tmp_path / "out")
 
 
 # Delta, if it is not stated, and weak guarantees.
