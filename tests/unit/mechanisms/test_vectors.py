@@ -177,6 +177,11 @@ def test_a_function_whose_last_bits_depend_on_the_place_of_a_row_is_called_for_o
 # -- plans and certificates ------------------------------------------------------------------------------------
 
 
+def test_an_order_is_for_bounds_that_are_functions() -> None:
+    with pytest.raises(pais.ArgumentError, match="order"):
+        VectorSum(vectors=too_long, bound=1.0, noise=pais.gaussian_noise(9.0), n_features=3, order=2.0)
+
+
 def test_a_decreasing_bound_is_refused_by_the_plan() -> None:
     falling = VectorSum(
         vectors=lambda rows: rows, bound=lambda norm: 5.0 - norm, noise=pais.gaussian_noise(99.0), n_features=3

@@ -168,6 +168,14 @@ def test_frame_and_names() -> None:
     assert list(fitted(rows).set_output(transform="pandas").transform(rows)) == ["dppca0", "dppca1"]
 
 
+def test_a_share_of_the_variance_chooses_the_number_of_components() -> None:
+    variances = fitted(n_components=None).explained_variance_ratio_
+    for share in (0.3, 0.9, 0.99):
+        k = fitted(n_components=share).n_components_
+        assert variances[:k].sum() > share
+        assert k == 1 or variances[: k - 1].sum() <= share
+
+
 # -- the number of components -------------------------------------------------------------------------------------
 
 
