@@ -146,13 +146,19 @@ def test_sums_and_samples_are_those_of_a_brute_force_computation(
     assert np.all(weights <= masses)
 
 
-@layouts
-def test_seeded_fits_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path) -> None:
-    def fitted(data: object) -> DPKMeans:
-        # The same numbers as pais.source(...), passed to an estimator.
-        return DPKMeans(n_clusters=3, epsilon=2.0, random_state=1).fit(opened(data))
+def fitted(data: object) -> DPKMeans:
+    # The same numbers as pais.source(...), passed to an estimator.
+    return DPKMeans(n_clusters=3, epsilon=2.0, random_state=1).fit(opened(data))
 
-    model, expected = fitted(LAYOUTS[layout](tmp_path, FRAME)), fitted(FRAME)
+
+@pytest.fixture(scope="module")
+def expected() -> DPKMeans:
+    return fitted(FRAME)
+
+
+@layouts
+def test_seeded_fits_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path, expected: DPKMeans) -> None:
+    model = fitted(LAYOUTS[layout](tmp_path, FRAME))
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     assert model.certificate_.neighbours == "one who added or removed"
     assert model.certificate_.unit == {"column": "who", "max_rows": None}
