@@ -30,15 +30,14 @@ def mixed(frame: Any, partitions: int) -> Any:
 # -- the same as in memory -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 8])
+@pytest.mark.parametrize("partitions", [1, 8])
 def test_a_seed_and_a_key_draw_the_same_sample_as_in_memory(frame: Any, partitions: int) -> None:
     engine = source(mixed(frame, partitions), columns=FEATURES, key="id")
     assert np.array_equal(in_order(kept(engine, bit_source(5))), in_order(kept(in_memory(), bit_source(5))))
 
 
-@pytest.mark.parametrize("partitions", [1, 8])
-def test_a_seeded_survey_is_the_same_to_the_bit_as_in_memory(frame: Any, partitions: int) -> None:
-    engine = source(mixed(frame, partitions), columns=FEATURES)
+def test_a_seeded_survey_is_the_same_to_the_bit_as_in_memory(frame: Any) -> None:
+    engine = source(mixed(frame, 8), columns=FEATURES)
     expected, found = (pais.survey(one, epsilon=1.0, random_state=3) for one in (in_memory(), engine))
     assert found.ball == expected.ball
     assert np.array_equal(found.norms.masses, expected.norms.masses)
@@ -47,14 +46,14 @@ def test_a_seeded_survey_is_the_same_to_the_bit_as_in_memory(frame: Any, partiti
 def test_without_a_key_a_seed_draws_the_same_sample_from_any_partitions(frame: Any, spark: Any) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     samples = []
-    for partitions in (1, 3, 8):
+    for partitions in (1, 8):
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         engine = source(mixed(frame, partitions), columns=FEATURES, carry=["label"])
         found = kept(engine, bit_source(5))
         assert found.carried is not None
         samples.append((in_order(found).tolist(), sorted(found.carried.column("label").to_pylist())))
     spark.conf.set("spark.sql.shuffle.partitions", before)
-    assert samples[0] == samples[1] == samples[2]
+    assert samples[0] == samples[1]
     assert samples[0][0] != in_order(kept(engine, bit_source(6))).tolist()
 
 
@@ -75,7 +74,7 @@ def test_equal_rows_are_drawn_independently_of_each_other(spark: Any) -> None:
 
 
 def test_a_release_draws_at_the_rates_of_the_rule_and_not_at_others(spark: Any) -> None:
-    n = 800_000
+    n = 400_000
     halves = spark.range(n, numPartitions=5).selectExpr("if(id % 2 = 0, 1.0d, 3.0d) as x", "id % 2 as half")
     rule = CoresetRule(sample_size=0.3 * n, n_rows=n, mean_square_norm=5.0, radius=RADIUS)
     engine, ball = source(halves, columns=["x"], carry=["half"]), Ball(radius=RADIUS)

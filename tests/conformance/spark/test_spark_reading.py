@@ -98,14 +98,13 @@ def csv_frame(home: Path, text: str, name: str = "rows.csv") -> tuple[Path, Any]
 
 
 @pytest.mark.parametrize("columns", [None, ["a", "b"]])
-@pytest.mark.parametrize("more", ["1,0.5", "1,word", "1,2024-01-02", "1,1 day", "1,", "1,99999999999999999999"])
 def test_a_line_of_a_csv_file_does_not_change_the_numbers_of_other_lines(
-    spark: Any, tmp_path: Path, more: str, columns: list[str] | None
+    spark: Any, tmp_path: Path, columns: list[str] | None
 ) -> None:
     lines = "a,b\n" + "1,true\n" * 1000
     alone = source(csv_frame(tmp_path, lines)[1], columns=columns)
     assert alone.fold(Norms(), seeded=False)[0] == 1000
-    path, frame = csv_frame(tmp_path, f"{lines}{more}\n")
+    path, frame = csv_frame(tmp_path, f"{lines}1,0.5\n1,word\n1,2024-01-02\n1,1 day\n1,\n1,99999999999999999999\n")
     engine = source(frame, columns=columns)
     expected = every_row(source(path, columns=columns))
     assert len(expected) >= 1000
