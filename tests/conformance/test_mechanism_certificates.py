@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais import Ball, CoresetRule, Plan, UniformRule, release, run, sample
+from pais import Ball, CoresetRule, Plan, UniformRule, run
 from tests.support.mechanism_cases import RADIUS, built, cases, delta_of, flat, order_of, released, some_rows
 
 # -- certificates ----------------------------------------------------------------------------------------------
@@ -59,21 +59,6 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
         "center": [1.0, 2.0, 3.0],
     }
     assert "row" in read["neighbours"]
-
-
-def test_a_seed_anywhere_makes_the_certificate_say_that_it_is_not_private() -> None:
-    ball, rule, mechanism = Ball(radius=RADIUS), UniformRule(rate=0.5), built("sum", "l2", 1.0)
-    for sample_seed, noise_seed in [(1, None), (None, 1), (1, 1), (np.random.default_rng(1), None), (None, None)]:
-        kept = sample(some_rows(), ball=ball, rule=rule, random_state=sample_seed)
-        certificate = release(mechanism, kept, random_state=noise_seed).certificate
-        secure = sample_seed is None and noise_seed is None
-        assert certificate.secure_randomness is secure
-        assert certificate.note == ("secure randomness" if secure else "seeded, not private")
-        assert ("seeded, not private" in certificate.to_json()) is not secure
-        assert kept.private is (sample_seed is None)
-    plan = Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=100.0)
-    assert run(plan, some_rows(), random_state=3).certificate.note == "seeded, not private"
-    assert run(plan, some_rows()).certificate.note == "secure randomness"
 
 
 def test_a_seeded_run_repeats_itself_and_a_secure_one_does_not() -> None:

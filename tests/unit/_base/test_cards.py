@@ -124,15 +124,6 @@ def test_seeded_results_carry_an_alarm(model: pais.DPKMeans) -> None:
         assert "not private" not in repr(value)
 
 
-def test_prices_on_a_card_are_rounded_up_and_remaining_budget_down() -> None:
-    ledger = pais.Ledger(epsilon=1.0)
-    ledger.spend(what="a table", epsilon=1.0 / 3.0)
-    text = text_of(ledger._repr_html_())
-    assert "epsilon 0.333334, delta 0" in text
-    assert "epsilon 0.666666, delta 0" in text
-    assert "a table: epsilon 0.333334" in ledger.explain()
-
-
 def test_ledger_card_shows_the_latest_entries_only() -> None:
     ledger = pais.Ledger(epsilon=1.0)
     for number in range(20):

@@ -264,15 +264,6 @@ def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -
     assert (shown["kind"], shown["epsilon"], shown["delta"]) == ("survey", None, None)
 
 
-def test_a_survey_with_a_shift_is_not_for_pure_noise_nor_seeded_for_a_release(
-    of_fit: dict[str, Path], tmp_path: Path
-) -> None:
-    wanted = ("kmeans", "missing", "--n-clusters", 3, "--epsilon", 1, "--survey", of_fit["survey"])
-    assert "Gaussian noise" in refused(*wanted, "--mechanism", "l2", "--out", tmp_path / "out")
-    edited(of_fit["survey"], secure_randomness=False, note="seeded, not private")
-    assert "made with a seed" in refused(*wanted, "--out", tmp_path / "out")
-
-
 # Delta, if it is not stated, and weak guarantees.
 
 

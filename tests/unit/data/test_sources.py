@@ -275,11 +275,3 @@ def test_unknown_column_name_is_answered_with_the_nearest_and_all_names() -> Non
     for chosen in ({"columns": ["hieght"]}, {"columns": ["width"], "carry": ["Height"]}, {"key": "heigh"}):
         error = refused(DataError, lambda chosen=chosen: pais.source(table, **chosen), match="do not exist")
         assert "Did you mean height? Pass names of its columns: height, width." in str(error)
-
-
-def test_huge_rows_are_clipped_without_an_error() -> None:
-    table = np.array([[1e308, -1e308], [CANARY, 0.0], [5e-324, 0.0], [0.0, 0.0]])
-    for order in (1.0, 2.0, 3.0, math.inf):
-        content = sample(table, ball=Ball(radius=1.0, order=order), rule=EVERY).spend("a test")
-        assert content.rows.shape == (4, 2)
-        assert np.all(np.isfinite(content.rows))
