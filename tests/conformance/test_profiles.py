@@ -169,6 +169,17 @@ def test_losses_of_different_kinds_do_not_add() -> None:
 # -- findings ------------------------------------------------------------------------------------------------
 
 
+def test_findings_have_words_and_no_truth_value() -> None:
+    assumptions = LinearProfile(0.1, 0.5).check(radius=RADIUS, epsilon=EPSILON)
+    for finding in findings(assumptions).values():
+        with pytest.raises(TypeError, match="verdict"):
+            bool(finding)
+        assert finding.statement in str(finding)
+        assert finding.verdict.value in str(finding)
+        assert finding.reason
+    assert str(assumptions).count("\n") == 5
+
+
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("epsilon", [0.5, 50.0])
 def test_closed_form_profiles_decide_every_finding(name: str, epsilon: float) -> None:

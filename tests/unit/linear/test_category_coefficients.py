@@ -157,3 +157,11 @@ def test_without_an_intercept_categories_have_the_level_of_their_rows() -> None:
     assert model.coef_ == pytest.approx(means.to_numpy(), rel=0.02)
     assert set(model.coefficients_frame()["compared_with"][:-1]) == {"rows of no listed category of sex"}
     assert "the coefficients of sex=F, sex=M compare with rows of no listed category." in model.explain()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_frame_says_what_a_category_is_compared_with(name: str) -> None:
+    frame = MODELS[name](ROWS[0.005]).coefficients_frame()
+    average = "the average of the listed categories of region"
+    expected = ["", *["the average of sex=F and sex=M"] * 2, *[average] * 3, ""]
+    assert frame["compared_with"].tolist() == expected * (3 if name == "several classes" else 1)

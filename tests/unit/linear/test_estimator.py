@@ -268,6 +268,12 @@ def test_predictions_are_in_the_units_of_the_target_and_within_its_bounds() -> N
     assert 0.0 <= model.predict(far)[0] <= 100_000
 
 
+def test_rows_with_missing_values_have_no_prediction() -> None:
+    model = fitted()
+    rows = pa.table({"age": [30.0, None], "visits": [1.0, 2.0], "premium": [True, False], "region": ["north", "west"]})
+    assert np.isnan(model.predict(rows)).tolist() == [False, True]
+
+
 def test_rows_with_missing_values_change_nothing() -> None:
     y = PEOPLE["income"].copy()
     X = NUMBERS.copy()

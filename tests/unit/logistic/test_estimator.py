@@ -70,6 +70,19 @@ def test_coefficients_are_in_the_units_of_the_columns() -> None:
     assert model.coef_standard_errors_[0].tolist() == frame["standard_error"].tolist()[:-1]
 
 
+@pytest.mark.statistical
+def test_intervals_of_a_sample_cover_the_coefficients_of_a_true_model() -> None:
+    truth = np.array([0.06, -0.4, -0.75, 0.75, -2.25])
+    covered, widths = [], []
+    for seed in range(12):
+        frame = fitted(pa.table(people(seed)), random_state=seed, sample_size=2_000).coefficients_frame()
+        covered.append(((frame["low"] <= truth) & (truth <= frame["high"])).to_numpy())
+        widths.append((frame["high"] - frame["low"]).to_numpy())
+    assert np.mean(covered, axis=0).min() >= 0.75
+    # The intervals are not so wide that they say nothing.
+    assert np.all(np.mean(widths, axis=0)[:-1] < np.abs(truth[:-1]))
+
+
 def misspecified(n_rows: int, seed: int = 5) -> tuple[pa.Table, dict[str, Any]]:
     """A table with heavy tails whose classes do not follow a logistic model, and its bounds."""
     rng = np.random.default_rng(seed)

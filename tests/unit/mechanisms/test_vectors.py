@@ -100,6 +100,13 @@ def test_a_short_vector_is_not_changed_and_one_coordinate_may_be_as_long_as_the_
     assert steps(plain, rows) == lattice.encode(BALL.clip(rows)).sum(axis=0).tolist()
 
 
+def test_bound_zero_means_no_contribution() -> None:
+    mechanism = VectorSum(
+        vectors=lambda rows: np.full_like(rows, 1e-170), bound=square, noise=pais.gaussian_noise(1e-160), n_features=3
+    )
+    assert steps(mechanism, np.zeros((5, 3))) == [0, 0, 0]
+
+
 # -- functions that fail ---------------------------------------------------------------------------------------
 
 

@@ -276,6 +276,13 @@ def test_a_unit_counts_once() -> None:
     assert model.plan_.norms.n_rows == pytest.approx(2_000, rel=0.1)
 
 
+def test_max_rows_per_unit_leaves_variances_in_rows() -> None:
+    owner = np.repeat(np.arange(2_000), 10)
+    frame = pd.DataFrame(ROWS, columns=NAMES).assign(owner=owner)
+    model = fitted(frame, epsilon=5.0, unit="owner", columns=NAMES, max_rows_per_unit=10)
+    np.testing.assert_allclose(model.explained_variance_, PCA(2).fit(ROWS).explained_variance_, rtol=0.3)
+
+
 COLUMNS: dict[str, Any] = {
     "age": (18, 100),
     "region": ["north", "south"],
