@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pais
 from pais._base.files import read_json
 from pais.accounting.part import Part
 from pais.cli import commands, files, show
-from pais.cli.explain import explain_file
 from pais.errors import ArgumentError
 from tests.support import sweep
 
@@ -47,14 +45,6 @@ def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, ch
         pais.Survey.load(written(tmp_path / "survey.json", {**right, **change}))
 
 
-@pytest.mark.parametrize("epsilon", [math.inf, math.nan])
-def test_infinite_epsilon_with_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
-    right = {**SURVEY, "above_noise": True}
-    survey = pais.Survey.load(written(tmp_path / "survey.json", right))
-    with pytest.raises(pais.PaisError):
-        pais.KMeansSettings(n_clusters=2, epsilon=epsilon).plan(pais.Facts.of(survey), 2)
-
-
 def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> None:
     norms = pais.NormDistribution.from_dict(NORMS)
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=pais.Ball.from_dict(BALL), norms=norms)
@@ -62,27 +52,6 @@ def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> N
     pais.Plan.load(written(tmp_path / "right.json", right))
     with pytest.raises(ArgumentError, match="plan"):
         pais.Plan.load(written(tmp_path / "plan.json", {**right, "norms": {**NORMS, "norms": [HUGE, 1.0]}}))
-
-
-def test_a_plan_for_no_rows_is_not_explained(tmp_path: Path) -> None:
-    noise = {"law": "gaussian", "scale": 1.0}
-    plan = {
-        "kind": "plan",
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "neighbours": "one row",
-        "spent": [],
-        "expected_rows": 1.0,
-        "n_rows": 0.0,
-        "ball": BALL,
-        "rule": {"rule": "uniform", "probability": 1.0},
-        "mechanism": {"n_clusters": 2, "rounds": [{"sum_noise": noise, "count_noise": noise}]},
-    }
-    with pytest.raises(ArgumentError, match="not a certificate"):
-        explain_file(written(tmp_path / "plan.json", plan))
-    plan["mechanism"] = {"n_clusters": 2, "rounds": []}
-    with pytest.raises(ArgumentError, match="not a certificate"):
-        explain_file(written(tmp_path / "plan.json", plan))
 
 
 def test_names_too_long_for_a_file_are_refused() -> None:

@@ -106,19 +106,6 @@ def test_a_command_releases_what_the_estimator_does(people: Path, tmp_path: Path
             assert np.allclose([line[key] for line in content["values"]], frame[key], rtol=1e-12)
 
 
-def test_files_and_text_say_what_categories_are_compared_with(released: dict[str, tuple[Path, Any]]) -> None:
-    for name in ("regression", "classification"):
-        out, result = released[name]
-        text = " ".join(result.stdout.split())
-        assert "The coefficient of a category is its difference from the average of the listed categories of" in text
-        table = pa_csv.read_csv(
-            out / "coefficients.csv", convert_options=pa_csv.ConvertOptions(strings_can_be_null=True)
-        )
-        for feature, reference in zip(*(table[key].to_pylist() for key in ("feature", "compared_with")), strict=True):
-            is_category = feature.startswith("region=")
-            assert reference == ("the average of the listed categories of region" if is_category else None)
-
-
 def test_several_classes_have_a_coefficient_each(people: Path, tmp_path: Path) -> None:
     arguments = ["--columns", "age=18:100,visits=0:50", "--target", "region", "--classes", "north|south|east"]
     result = done("classification", people, *arguments, "--epsilon", 5, "--out", tmp_path / "out")
@@ -180,19 +167,6 @@ def test_refused_before_the_table_is_opened(name: str, arguments: list[str], mes
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
     assert not (tmp_path / "out").exists()
-
-
-def test_an_earlier_release_is_kept_unless_it_may_be_replaced(
-    released: dict[str, tuple[Path, Any]], people: Path
-) -> None:
-    out, _ = released["pca"]
-    before = (out / "certificate.json").read_text()
-    arguments = [people, *CALLS["pca"], "--epsilon", 1, "--out", out]
-    assert "--overwrite" in pais("pca", *arguments).stderr
-    assert (out / "certificate.json").read_text() == before
-    assert pais("label", people, "--model", out, "--to", out / "labels.parquet").exit_code == 2
-    done("pca", *arguments, "--overwrite")
-    assert (out / "certificate.json").read_text() != before
 
 
 def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path) -> None:
