@@ -136,12 +136,6 @@ def test_audit_catches_known_mistakes_and_passes_the_correct_versions(case: Call
         assert not right.violates, str(right)
 
 
-def test_audit_of_published_noise_exceeds_the_claim_many_times() -> None:
-    found = audited(exponential_radius, broken=True, seed=1, runs=100_000)
-    assert found.lower_bound > 6.0
-    assert "distance of the sum" in found.best.event
-
-
 def test_audit_catches_an_unchanged_center_by_equality() -> None:
     found = audited(skipped_cluster, broken=True, seed=2, runs=4_000)
     assert found.best.event == "output[0] is equal to 0.5"

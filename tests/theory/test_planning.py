@@ -14,9 +14,8 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings, strategies as st
 
 import pais
-from pais import Ball, NormDistribution, Plan, plan_kmeans
+from pais import Plan, plan_kmeans
 from pais.kmeans.rounds import ResidualRound
-from pais.planning.settings import MOST_SAMPLE_NUMBERS
 from pais.privacy.rules import largest_coreset_size
 
 DELTA = 1e-6
@@ -251,56 +250,3 @@ def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
     assert 1 <= mechanism.explore < len(mechanism.rounds)
     assert len(mechanism.rounds) - started_by_a_round >= 1
     assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_clusters": 0},
-        {"n_features": 0},
-        {"epsilon": 0.0},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"ball": pais.Ball(radius=3.0, order=1.0)},
-        {"norms": None},
-        {"sampling": "all"},
-        {"sample_size": -1.0},
-        {"mechanism": "l2"},
-        {"mechanism": "normal"},
-        {"algorithm": "paper"},
-        {"algorithm": "fast"},
-        {"ball": pais.Ball(radius=4.0)},
-        {"ball": 3.0},
-        {"n_iterations": 0, "algorithm": "paper", "mechanism": "l2", "delta": 0.0},
-    ],
-    ids=str,
-)
-def test_invalid_plan_arguments_are_refused(change: dict[str, Any]) -> None:
-    arguments = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, "gaussian").arguments()
-    with pytest.raises(pais.PaisError):
-        plan_kmeans(**{**arguments, **change})
-
-
-def test_default_sample_size_is_capped() -> None:
-    """Sampling for free keeps a share of the rows, which is too many of a billion rows."""
-    d = 16
-    norms = NormDistribution(norms=np.array([0.3, 0.6, 1.0]), masses=np.array([4e8, 5e8, 1e8]), radius=1.0)
-
-    def expected(sampling: str, size: Any) -> float:
-        plan = plan_kmeans(
-            n_clusters=5,
-            n_features=d,
-            epsilon=1.0,
-            delta=1e-9,
-            ball=Ball(radius=1.0),
-            norms=norms,
-            sampling=sampling,  # type: ignore[arg-type]  # a test's loop
-            sample_size=size,
-        )
-        return norms.expected_size(plan.rule)
-
-    most = MOST_SAMPLE_NUMBERS / d
-    for sampling in ("constrained", "coreset", "uniform"):
-        assert 0.99 * most < expected(sampling, "free") <= most
-        assert expected(sampling, None) < most
-    assert expected("constrained", 20 * most) > 10 * most

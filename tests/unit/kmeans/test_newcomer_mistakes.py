@@ -64,15 +64,6 @@ def test_other_columns_than_planned_are_refused_without_an_option_of_the_command
     assert "--" not in str(caught.value)
 
 
-def test_columns_that_are_not_numeric_are_listed_together_with_the_way_to_choose() -> None:
-    texts = {f"text {number}": ["a"] * 5 for number in range(12)}
-    with pytest.raises(pais.DataError, match="not numeric") as caught:
-        model().fit(pd.DataFrame({"age": [1.0] * 5, **texts}))
-    assert all(name in str(caught.value) for name in texts)
-    assert "`columns`" in str(caught.value)
-    assert "'age'" not in str(caught.value)
-
-
 def test_ids_among_the_features_are_warned_about_by_name(people: pd.DataFrame, tmp_path: Path) -> None:
     people = people.rename(columns={"customer_id": "row_id"})
     pq.write_table(pa.table(people), tmp_path / "people.parquet")

@@ -10,7 +10,6 @@ import pytest
 
 import pais
 from pais.errors import QualityWarning
-from pais.kmeans.result import readability_of
 
 FRAME = pais.example_people(2000, random_state=1).to_pandas()
 
@@ -47,15 +46,6 @@ def test_decimal_commas_are_pointed_out_before_a_fit(tmp_path: Path) -> None:
     assert len(model.predict(pais.CSVFile(path, decimal=","))) == len(FRAME)
 
 
-def test_the_elbow_of_an_automatic_choice_suggests_what_was_chosen() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", QualityWarning)
-        model = fit(n_clusters="auto")
-    elbow = model.fit_.elbow
-    assert elbow is not None
-    assert elbow.suggested == len(model.cluster_centers_)
-
-
 def test_an_automatic_choice_at_its_limit_is_pointed_out() -> None:
     rows = np.random.default_rng(0).normal(size=(20_000, 2)) * 0.05 + 4 * np.random.default_rng(1).normal(
         size=(12, 2)
@@ -69,17 +59,3 @@ def test_too_many_clusters_are_refused_before_anything_is_paid() -> None:
     with pytest.raises(pais.ArgumentError, match="3000"):
         fit(n_clusters=10_000, ledger=ledger)
     assert ledger.entries == ()
-
-
-def test_readability_compares_all_pairs_of_centers() -> None:
-    rng = np.random.default_rng(0)
-    centers, errors = rng.normal(size=(9, 4)), np.full((9, 4), 0.2)
-    value = pais.KMeansValue(centers=centers, noisy_counts=np.full(9, 100.0), standard_errors=errors)
-    readable = readability_of(value, count_noise=1.0, radius=10.0)
-    assert readable is not None
-    score = np.abs(centers[:, None] - centers[None]) / np.hypot(0.2, 0.2)
-    largest = score.max(axis=(0, 1))
-    # About 2.9 standard errors for 36 pairs, and 2.5 for 4 features.
-    assert readable.features == tuple(bool(each) for each in largest > 3.2)
-    apart = score.max(axis=2) + 99.0 * np.eye(9)
-    assert readable.centers == tuple(bool(each) for each in (apart > 2.4977).all(axis=1))
