@@ -157,14 +157,6 @@ def test_the_noise_of_all_stages_is_within_the_price(
     assert whole([stated(part) for part in parts], noise) <= stated(noise) * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
-def test_noise_for_one_column_is_caught(noise: SurveyNoise, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_cells = SurveyNoise.on_cells
-    monkeypatch.setattr(SurveyNoise, "on_cells", lambda self, share, _: on_cells(self, share, 1))
-    losses = stages_of(monkeypatch, np.zeros((10, 4)), noise)
-    assert whole(losses, noise) > 1.9 * stated(noise)
-
-
 def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[float] = []
     on_counts, on_cells = SurveyNoise.on_counts, SurveyNoise.on_cells

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from pais import ConvergenceError, GaussianNoise, LpNoise, laplace_noise
-from pais._base.lattice import Lattice, Law, Tails, rounded_noise
+from pais._base.lattice import Lattice, rounded_noise
 from pais._base.randomness import BitSource
 from pais.mechanisms import noise as noise_laws
 from pais.mechanisms.noise import NoiseLaw
@@ -191,32 +191,6 @@ def test_a_draw_at_a_rounding_boundary_is_decided_by_its_exact_value(
         bits = Scripted(draw.words, draw.portions[::d]) if alone else draw.bits()
         assert rounded_noise(law, (1, d), STEPS, bits)[0].tolist() == draw.rounded
         assert bits.portions_read == rounds * (1 if alone else law.n_uniforms(d))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Overconfident:
-    """A law whose doubles claim to be exact."""
-
-    law: Law
-
-    def n_uniforms(self, d: int) -> int:
-        return self.law.n_uniforms(d)
-
-    def evaluate(self, tails: Tails) -> tuple[Floats, Floats]:
-        unit, error = self.law.evaluate(tails)
-        return unit, np.zeros_like(error)
-
-    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
-        return self.law.evaluate_exactly(tails, signs)
-
-
-@pytest.mark.parametrize("law", [GaussianNoise(scale=1.0), laplace_noise(1.0)], ids=["gaussian", "laplace"])
-def test_without_an_error_bound_the_doubles_decide_wrongly(law: NoiseLaw) -> None:
-    draws = cornered(law, 1, distance=80, seed=5, boundary=0.5)
-    assert [draw.rounded for draw in draws] == [[1], [0]]
-    assert [rounded_noise(law, (1, 1), STEPS, draw.bits())[0].tolist() for draw in draws] == [[1], [0]]
-    claimed = [rounded_noise(Overconfident(law=law), (1, 1), STEPS, draw.bits())[0].tolist() for draw in draws]
-    assert claimed[0] == claimed[1]
 
 
 def test_a_general_order_at_a_rounding_boundary_is_exact_near_zero_too() -> None:

@@ -13,7 +13,7 @@ from pais import GaussianNoise, LpNoise, laplace_noise
 from pais.planning.facts import NoisyCounts, NormCounts, combined, falling_counts, sum_bound
 
 Floats = NDArray[np.float64]
-N_OCTAVES, BINS = 200, 12
+BINS = 12
 
 
 def histogram(norms: Floats, bins: int = BINS) -> Floats:
