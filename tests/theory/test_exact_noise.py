@@ -332,8 +332,9 @@ def tail_probabilities(n: int) -> Floats:
     )
 
 
+@pytest.mark.slow
 def test_the_normal_quantile_is_as_accurate_as_the_error_bound_assumes() -> None:
-    tails = tail_probabilities(400)
+    tails = tail_probabilities(150)
     found = -special.ndtri(tails)
     with mp.workprec(300):
         for tail, point in zip(tails.tolist(), found.tolist(), strict=True):
@@ -341,6 +342,7 @@ def test_the_normal_quantile_is_as_accurate_as_the_error_bound_assumes() -> None
             assert abs(exact - point) <= mp.mpf(2) ** -49 * (1 + abs(exact))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [256, 512])
 def test_a_normal_quantile_has_all_digits_of_the_working_precision(bits: int) -> None:
     tails = [mp.mpf(tail) for tail in tail_probabilities(25).tolist()]

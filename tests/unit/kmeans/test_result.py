@@ -52,6 +52,7 @@ def test_standard_errors_are_those_of_the_centers(fits: list[pais.KMeansFit]) ->
     assert np.mean(score < 0.1) < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:epsilon=1000 is a weak guarantee")
 def test_standard_errors_include_the_error_of_a_small_sample() -> None:
     """Without noise to speak of, the sample alone moves the centers."""
@@ -162,6 +163,7 @@ def test_impossible_numbers_of_clusters_are_refused(fit: pais.KMeansFit) -> None
         paper.with_clusters(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 8])
 def test_suggested_number_is_that_of_separated_clusters(k: int) -> None:
     settings = pais.KMeansSettings(n_clusters=12, epsilon=1.0)
@@ -171,6 +173,7 @@ def test_suggested_number_is_that_of_separated_clusters(k: int) -> None:
     assert fit.elbow.stands_out
 
 
+@pytest.mark.slow
 def test_rows_without_clusters_do_not_stand_out() -> None:
     rows = np.random.default_rng(0).normal(size=(30_000, 3))
     fit = pais.fit(rows, pais.KMeansSettings(n_clusters=12, epsilon=1.0), random_state=0)
@@ -192,6 +195,7 @@ def test_auto_chooses_the_number_within_the_price(mechanism: str) -> None:
     assert pais.Plan.from_dict(fit.plan.to_dict()) == fit.plan
 
 
+@pytest.mark.slow
 def test_auto_of_overlapping_clusters_is_near_their_number() -> None:
     rows = blobs(5, separation=3.5, seed=5)
     fit = pais.fit(rows, pais.KMeansSettings(n_clusters="auto", epsilon=1.0), random_state=0)
@@ -207,6 +211,7 @@ def test_auto_is_refused_where_it_cannot_work() -> None:
         stated("l2", n_clusters="auto", algorithm="paper").require()
 
 
+@pytest.mark.slow
 def test_auto_can_be_audited() -> None:
     norms = pais.NormDistribution.from_histogram([0.0, 1.0], [500.0])
     plan = pais.plan_kmeans(

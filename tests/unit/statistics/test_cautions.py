@@ -224,10 +224,10 @@ def test_a_share_is_no_fact_unless_it_is_clearly_above_the_noise() -> None:
     columns = {"days": (0, 100), "ward": ["eyes", "heart", "hip"]}
     table = VISITS[:20_000]
     claims = 0
-    for seed in range(200):
+    for seed in range(80):
         clipping = pais.mean(table, columns=columns, unit="patient", random_state=seed).clipping
         claims += "were clipped to the bounds" in clipping
-    assert claims <= 2
+    assert claims <= 1
 
 
 # ------------------------------------------------------------------------------------------------- smaller findings
