@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -37,22 +36,6 @@ def _in_public_units(X: Any) -> Any:
 
 
 # -- the contract -------------------------------------------------------------------------------------------------
-
-
-def test_a_clone_has_the_same_parameters_and_no_fitted_state() -> None:
-    copy = clone(fitted(epsilon=2.0, **STATED))
-    assert copy.epsilon == 2.0
-    assert copy.radius == 4.0
-    assert not hasattr(copy, "cluster_centers_")
-    np.testing.assert_array_equal(copy.fit(ROWS).cluster_centers_, fitted(epsilon=2.0, **STATED).cluster_centers_)
-
-
-def test_parameters_are_read_and_set_by_name() -> None:
-    model = DPKMeans().set_params(n_clusters=5, mechanism="l2", delta=0.0)
-    assert model.get_params()["n_clusters"] == 5
-    assert model.get_params()["mechanism"] == "l2"
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        model.set_params(eps=1.0)
 
 
 def test_estimator_as_a_pipeline_step() -> None:
