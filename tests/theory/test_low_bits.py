@@ -39,7 +39,7 @@ def naive_sum(rows: Floats, scale: float, rng: np.random.Generator) -> Floats:
 
 
 @noises
-@pytest.mark.parametrize("scale", [1.0, 0.37, 3e5, 1e-4])
+@pytest.mark.parametrize("scale", [0.37, 1e-4])
 def test_released_sums_and_counts_are_whole_multiples_of_a_public_step(noise_name: str, scale: float) -> None:
     noise, step = NOISES[noise_name](scale), Lattice.for_scale(scale).step
     ball = Ball(radius=10.0, order=noise.order)

@@ -10,7 +10,6 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings, strategies as st
 
 import pais
@@ -180,27 +179,6 @@ def test_the_noise_of_the_rounds_composes_to_the_profile(fact: Facts, weight: fl
     np.testing.assert_allclose(stated, exact, rtol=1e-11)
     # The price covers roundings, so it is above what the noise scales say.
     assert np.all(stated >= exact * (1.0 - 1e-15 * len(mechanism.rounds)))
-
-
-@pytest.mark.slow
-@FIXED
-@given(facts(samplings=["none", "uniform"], mechanisms=["gaussian"]))
-def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) -> None:
-    plan = fact.plan()
-    probability = float(plan.rule.probability(fact.radius))
-    shift = float(shift_by_hand(kmeans_of(plan), np.array(fact.radius))) / probability
-    step = max(1e-4, fact.epsilon * 1e-3)
-    below, above = (
-        privacy_loss_distribution.from_gaussian_mechanism(
-            standard_deviation=1.0 / shift,
-            sampling_prob=probability,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=step,
-        ).get_epsilon_for_delta(DELTA)
-        for pessimistic in (False, True)
-    )
-    assert below <= fact.epsilon
-    assert above == pytest.approx(fact.epsilon, abs=3 * step + 1e-3 * fact.epsilon)
 
 
 @FEWER
