@@ -22,9 +22,9 @@ GRID = 2000
 SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
 MECHANISMS = ["gaussian", "laplace", "l2"]
 # The same examples in every run; a plan takes up to a second.
-FIXED = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FIXED = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 # For relations between plans, and for what does not depend on how close to the target a plan comes.
-FEWER = settings(FIXED, max_examples=15)
+FEWER = settings(FIXED, max_examples=12)
 
 
 @dataclass(frozen=True)
@@ -139,34 +139,26 @@ def loss_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
 @FIXED
 @given(facts())
 def test_every_norm_of_the_ball_is_within_the_guarantee(fact: Facts) -> None:
+    """And the budget is used up at some norm, by rounds that suffice for the cells."""
     plan = fact.plan()
     mechanism = kmeans_of(plan)
     norm = np.append(np.linspace(0.0, fact.radius, GRID), fact.radius * np.geomspace(1e-9, 1.0, 50))
     probability = plan.rule.probability(np.minimum(norm, fact.radius))
     if fact.mechanism == "gaussian":
-        delta = pais.amplified_delta(fact.epsilon, shift_by_hand(mechanism, norm) / probability, probability)
+        shift = shift_by_hand(mechanism, norm) / probability
+        delta = pais.amplified_delta(fact.epsilon, shift, probability)
         assert np.max(delta) <= DELTA
-        by_profile = pais.amplified_delta(fact.epsilon, mechanism.profile(1.0 / probability, norm), probability)
-        assert np.max(by_profile) <= DELTA
+        worst = np.argmax(delta)
+        used = pais.epsilon_at_delta(DELTA, float(shift[worst]), float(probability[worst]))
     else:
-        epsilon = pais.amplified_epsilon(loss_by_hand(mechanism, norm) / probability, probability)
-        assert np.max(epsilon) <= fact.epsilon
-        by_profile = pais.amplified_epsilon(mechanism.profile(1.0 / probability, norm), probability)
-        assert np.max(by_profile) <= fact.epsilon
-
-
-@FEWER
-@given(facts())
-def test_the_budget_is_used_up_at_some_norm(fact: Facts) -> None:
-    plan = fact.plan()
-    norm = np.linspace(0.0, fact.radius, GRID)
-    probability = plan.rule.probability(norm)
-    loss = plan.mechanism.profile(1.0 / probability, norm)
-    if fact.mechanism == "gaussian":
-        spent = np.max(pais.epsilon_at_delta(DELTA, loss, probability))
-    else:
-        spent = np.max(pais.amplified_epsilon(loss, probability))
-    assert spent == pytest.approx(fact.epsilon, rel=1e-3)
+        used = np.max(pais.amplified_epsilon(loss_by_hand(mechanism, norm) / probability, probability))
+        assert used <= fact.epsilon
+    assert used == pytest.approx(fact.epsilon, rel=1e-3)
+    assert mechanism.cells >= mechanism.n_clusters
+    # Without a moment, the first round measures the start.
+    assert 1 <= mechanism.explore < len(mechanism.rounds)
+    assert len(mechanism.rounds) - (mechanism.moment is None) >= 1
+    assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
 
 
 @FEWER
@@ -217,14 +209,3 @@ def test_more_epsilon_never_means_more_noise(fact: Facts, factor: float) -> None
     # A solved noise keeps up to 0.1 % fewer rows than were asked for. Where all rows are asked for, a plan may keep all
     # of them or nearly all, and the noise differs by a little more than that.
     assert np.all(richer >= precision * (1.0 - 3e-3))
-
-
-@FEWER
-@given(facts())
-def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
-    mechanism = kmeans_of(fact.plan())
-    assert mechanism.cells >= mechanism.n_clusters
-    started_by_a_round = mechanism.moment is None
-    assert 1 <= mechanism.explore < len(mechanism.rounds)
-    assert len(mechanism.rounds) - started_by_a_round >= 1
-    assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
