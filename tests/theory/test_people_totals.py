@@ -119,20 +119,6 @@ def test_vectors_of_any_whole_numbers_are_bounded_exactly(order: float) -> None:
             np.testing.assert_array_equal(fold.over_people(table), steps)
 
 
-def test_a_wrong_bound_is_noticed() -> None:
-    """Each group by itself is not a bound on the person: this is what the test above would see."""
-    fold = BoundedTotals(
-        ball=WIDE, contributions=GROUPED, order=1.0, presence=False, bounds=(STEPS_PER_ROW,) * 3, coarser=1
-    )
-    rows = [
-        folded({"p": [(100.0, 10.0, region)] * 4}, fold).reshape(-1, 3)[:, 2].sum() / STEPS_PER_ROW
-        for region in REGIONS
-    ]
-    assert sum(rows) == pytest.approx(3.0)
-    together = folded({"p": PEOPLE["all groups"]}, fold).reshape(-1, 3)[:, 2].sum() / STEPS_PER_ROW
-    assert together == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("shape", [PLAIN, GROUPED], ids=["plain", "grouped"])
 @pytest.mark.parametrize("by_size", [False, True])

@@ -267,6 +267,7 @@ def test_a_fit_describes_its_segments_of_patients(visits: pd.DataFrame) -> None:
     assert (frame["noisy_count_se"] > 0.0).all()
 
 
+@pytest.mark.slow
 def test_errors_of_counts_cover_the_true_sizes_with_and_without_a_sample() -> None:
     rows = np.concatenate([np.random.default_rng(0).normal(at, 0.05, (n, 2)) for at, n in ((-0.5, 4000), (0.5, 2000))])
     norms = pais.NormDistribution(norms=np.array([0.7]), masses=np.array([6000.0]), radius=1.0)
