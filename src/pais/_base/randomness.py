@@ -32,6 +32,9 @@ class BitSource(ABC):
     def raw(self, n_bytes: int) -> bytes:
         """Return the next bytes of the stream."""
 
+    def words8(self, n: int) -> NDArray[np.uint8]:
+        return np.frombuffer(self.raw(n), dtype=np.uint8)
+
     def words64(self, n: int) -> NDArray[np.uint64]:
         return np.frombuffer(self.raw(8 * n), dtype=np.uint64)
 
@@ -146,7 +149,7 @@ class FreshBits(RowBits):
         self._bits = bits
 
     def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        return np.frombuffer(self._bits.raw(identity.size), dtype=np.uint8)
+        return self._bits.words8(identity.size)
 
     def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
         return self._bits.words53(identity.size)
