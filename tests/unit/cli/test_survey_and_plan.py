@@ -193,7 +193,7 @@ def test_a_plan_of_another_mechanism_is_refused_before_the_ledger_is_charged(
     assert spent(book) == 0.0
     # The other commands take it, although it does not say how many rows to expect.
     done("sample", data, "--plan", path, "--out", tmp_path / "sample.parquet")
-    assert "sum, with noise" in done("explain", path).stdout
+    assert "5. mechanism  protected   sum" in done("explain", path).stdout
 
 
 # Files with an invalid price: they are refused before the data are opened, and nothing is charged.
