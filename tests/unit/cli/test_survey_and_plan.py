@@ -16,7 +16,7 @@ import pytest
 import pais as package
 from pais import Survey
 from pais._base.numerics import raised
-from tests.unit.cli.commands import STATED, blobs, certificate, done, kmeans, refused, spent, strict_json
+from tests.support.commands import STATED, blobs, certificate, done, kmeans, refused, spent, strict_json
 
 PLANNED = ("--n-clusters", 3, "--epsilon", 2, "--delta", 1e-7, *STATED, "--sampling", "uniform", "--sample-size", 1500)
 
