@@ -18,7 +18,7 @@ from pais.cli import demo
 from pais.data.tables import Table
 from pais.show.page import today
 from tests.conformance.schema_rows import people
-from tests.unit.cli.commands import (
+from tests.support.commands import (
     FACTS,
     RELEASE,
     SCHEMA,

@@ -14,7 +14,7 @@ import pytest
 
 import pais
 from pais.errors import SurveyWarning
-from tests.unit.cli.commands import done
+from tests.support.commands import done
 
 REGIONS = ["north", "south", "east", "west", "centre"]
 TABLE = pais.example_people()
