@@ -65,15 +65,11 @@ from pais.statistics.uncertainty import (
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less. Each is (pure, Gaussian). Set
 # with the constants of `people_totals` in b4f1a5f; benchmarks/results/coverage-statistics.md has the coverage.
-_OCTAVES_SHARE, _SIZES_SHARE = (0.13, 0.15), (0.06, 0.1)
+_OCTAVES_SHARE, _SIZES_SHARE = (0.3, 0.3), (0.06, 0.1)
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once. Chosen by
 # eye (b4f1a5f).
 _ENDS_SHARE = (0.03, 0.04)
-
-# Where less than this part of the largest stated value of a column counts of a person, one value can exceed by far what
-# counts of a person, so that the few people whom noise hides can decide the total. Chosen by eye (3388a1c).
-_FAR_BELOW = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,6 +174,7 @@ class PeopleSettings(TotalSettings):
             clipped=shares,
             cautions=tuple(cautions),
             notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
+            condition=asked.condition,
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
             standard_errors=errors,
@@ -335,7 +332,7 @@ class PeopleStatistic:
         return f"{what}; {_listed_once(limits)}, and the rest {rest}"
 
     def hidden_notes(self) -> list[str]:
-        """For each block, how many people noise could hide who add far more than its bound."""
+        """For each block, how many people noise could hide who add more than its interval allows for."""
         # Nobody is in more groups than there are, and intervals allow for people in more groups than are seen.
         if self.recipe.presence:
             return []
@@ -344,15 +341,25 @@ class PeopleStatistic:
         for (bound, field), named in zip(self._bounded, names, strict=True):
             if bound.most_hidden == 0.0:
                 continue
-            whose = f"with far more than {_count(bound.size, 'row')}{named}"
+            whose = f"with more than {_count(bound.reach, 'row')}{named}"
             if field is not None:
-                single = f", such as by single values of up to {short(field.largest)}" if bound.size < 1.0 else ""
-                whose = f"whose {field.name} adds up to far more than {short(bound.size * field.largest)}{single}"
+                single = f", such as by single values of up to {short(field.largest)}" if bound.reach < 1.0 else ""
+                whose = f"whose {field.name} adds up to more than {short(bound.reach * field.largest)}{single}"
             texts.append(
                 f"noise could hide up to about {rounded_up(bound.most_hidden)} {many} {whose}; intervals do not "
                 "include them"
             )
         return list(dict.fromkeys(texts))
+
+    @property
+    def condition(self) -> str:
+        """What the intervals of a single block take for granted: how much a person adds at most."""
+        if len(self.bounds) > 1 or math.isinf(self.bounds[0].reach):
+            return ""
+        ((bound, field),), (one, _) = self._bounded, people_word(self.unit.column)
+        if field is None:
+            return f"if no {one} has more than {_count(bound.reach, 'row')}"
+        return f"if no {one} has more than {short(bound.reach * field.largest)}"
 
     def cautions(self, spreads: Mapping[str, Spread]) -> list[Caution]:
         """Say if hardly any people stand out of the noise, or if a few may hold much of a total."""
@@ -371,14 +378,15 @@ class PeopleStatistic:
             )
             cautions.append(Caution(text, SurveyWarning))
         for bound, field in self._bounded:
-            if field is None or field.name in spreads or bound.most_hidden == 0.0 or bound.size >= _FAR_BELOW:
+            # One value can exceed by far what intervals allow for, so the few people whom noise hides can decide.
+            if field is None or field.name in spreads or bound.most_hidden == 0.0 or bound.reach >= 1.0:
                 continue
             most, amount = short(field.largest), short(bound.size * field.largest)
             text = (
                 f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most {amount} "
-                f"in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more, and the "
-                f"interval does not include them. State narrower bounds of {field.name} if so large values cannot "
-                "occur."
+                f"in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more than "
+                f"{short(bound.reach * field.largest)}, and the interval does not include them. State narrower bounds "
+                f"of {field.name} if so large values cannot occur."
             )
             cautions.append(Caution(text, QualityWarning))
         return cautions
@@ -439,11 +447,16 @@ def _listed_once(texts: list[str]) -> str:
 class _Estimates:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
-    `totals` and `spread` have shape (groups, coordinates); both are in rows.
+    All arrays have shape (groups, coordinates), in rows. `hidden` is what people whom noise hides may lower and raise
+    the totals by, as deviations. The ends of intervals are at least `least` and at most `most`, up to noise: where all
+    that people add has one sign, a bound on it moves totals in one direction only.
     """
 
     totals: FloatArray
     spread: FloatArray
+    hidden: tuple[FloatArray, FloatArray]
+    least: FloatArray
+    most: FloatArray
     recipe: Recipe
     fields: Fields
     mechanism: PeopleTotals
@@ -452,7 +465,8 @@ class _Estimates:
     def of(
         cls, noisy: FloatArray, asked: PeopleStatistic, mechanism: PeopleTotals, spreads: Mapping[str, Spread]
     ) -> _Estimates:
-        totals, spread = noisy.copy(), np.zeros_like(noisy)
+        totals, spread, below, above = noisy.copy(), *np.zeros((3, *noisy.shape))
+        least, most = np.full_like(noisy, -math.inf), np.full_like(noisy, math.inf)
         for block, place, bound in zip(mechanism.blocks, mechanism.places, asked.bounds, strict=True):
             part = noisy[:, place]
             # The part that was cut off is shared over totals in proportion to them, none of them negative.
@@ -468,7 +482,21 @@ class _Estimates:
             beyond = asked.beyond(block, float(totals[:, place].sum()), bound, spreads)
             totals[:, place] += beyond[0] * shares
             spread[:, place] = np.sqrt(variance + (beyond[1] * shares) ** 2)
-        return cls(totals=totals, spread=spread, recipe=asked.recipe, fields=asked.fields, mechanism=mechanism)
+            below[:, place], above[:, place] = bound.hidden_below * shares, bound.hidden_above * shares
+            if beyond == (0.0, 0.0) and bound.hidden_below == 0.0 < bound.hidden_above:
+                least[:, place] = part
+            elif beyond == (0.0, 0.0) and bound.hidden_above == 0.0 < bound.hidden_below:
+                most[:, place] = part
+        return cls(
+            totals=totals,
+            spread=spread,
+            hidden=(below, above),
+            least=least,
+            most=most,
+            recipe=asked.recipe,
+            fields=asked.fields,
+            mechanism=mechanism,
+        )
 
     def _table(self, totals: FloatArray, *, limited: bool = True) -> FloatArray:
         """The values that follow from totals, of shape (rows, columns)."""
@@ -497,5 +525,7 @@ class _Estimates:
 
     def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of intervals. The quantiles of noise and of what was cut off add up as deviations do."""
-        half = np.hypot(self._noise(level), special.ndtri(0.5 + 0.5 * level) * self.spread)
-        return self._table(self.totals - half), self._table(self.totals + half)
+        noise, factor = self._noise(level), special.ndtri(0.5 + 0.5 * level)
+        below, above = (np.hypot(noise, factor * np.hypot(self.spread, hidden)) for hidden in self.hidden)
+        low, high = self.totals - below, self.totals + above
+        return self._table(np.maximum(low, self.least - noise)), self._table(np.minimum(high, self.most + noise))

@@ -74,6 +74,8 @@ class Statistic(Carded):
         The only column; empty if there are several or none.
     level : float, optional
         The only level of quantiles.
+    condition : str
+        What the intervals take for granted about people, in words; empty if nothing.
     lost : array of bool, optional
         Which values noise hides: hardly any cells are behind them, or an interval is as wide as the bounds.
     """
@@ -93,6 +95,7 @@ class Statistic(Carded):
     plan: Plan | None = None
     subject: str = ""
     level: float | None = None
+    condition: str = ""
     lost: NDArray[np.bool_] | None = None
     clipped: tuple[ClippedShare, ...] = ()
     cautions: tuple[Caution, ...] = ()
@@ -203,7 +206,8 @@ class Statistic(Carded):
         if self.level not in (None, 0.5):
             alone = f"{alone}, {self.level:g}"
         text = self._text
-        remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}", ""))
+        other = f", {self.condition}" if self.condition else ""
+        remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}{other}", other))
         lines = [
             (label or alone, f"{text(value)}  (95 %: {span}{remark})")
             for label, value, span, remark in zip(labels, values.flat, spans, remarks.flat, strict=True)
