@@ -50,6 +50,7 @@ from pais.statistics.settings import (
     scaled_blocks,
     wide_ball,
     with_noise,
+    without_guesses,
 )
 from pais.statistics.table import Caution, Field, Fields, combined, short, with_error
 from pais.statistics.uncertainty import (
@@ -65,7 +66,7 @@ from pais.statistics.uncertainty import (
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less. Each is (pure, Gaussian). Set
 # with the constants of `people_totals` in b4f1a5f; benchmarks/results/coverage-statistics.md has the coverage.
-_OCTAVES_SHARE, _SIZES_SHARE = (0.3, 0.3), (0.06, 0.1)
+_OCTAVES_SHARE, _SIZES_SHARE = (0.28, 0.28), (0.06, 0.1)
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once. Chosen by
 # eye (b4f1a5f).
@@ -167,7 +168,7 @@ class PeopleSettings(TotalSettings):
         scales = dict.fromkeys(f"{scale:,.4g}" for scale in asked.in_units(mechanism.block_scales))
         law, many = law_in_words(mechanism.noise), people_word(self.owner.column)[1]
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
-        return Statistic(
+        result = Statistic(
             name=recipe.title,
             about=about,
             clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
@@ -186,6 +187,7 @@ class PeopleSettings(TotalSettings):
             plan=plan,
             subject=fields.subject,
         )
+        return without_guesses(result, facts, fields) if recipe.power else result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

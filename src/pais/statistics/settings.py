@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields as fields_of, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.lattice import IntArray
@@ -52,7 +53,7 @@ from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
 from pais.privacy.rules import NormDistribution, Rule, UniformRule
 from pais.statistics.recipes import Recipe, Weighted
-from pais.statistics.result import Statistic
+from pais.statistics.result import Interval, Statistic
 from pais.statistics.table import Caution, Fields, Selection, combined
 from pais.statistics.uncertainty import (
     BeyondBounds,
@@ -387,7 +388,7 @@ class StatisticSettings(TableSettings):
             rate = plan.rule.smallest_probability(plan.ball.radius)
             kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
         scales = " and ".join(f"{scale:.4g}" for scale in sorted({max_rows * one for one in own.block_scales}))
-        return Statistic(
+        result = Statistic(
             name=recipe.title,
             clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
             clipped=shares,
@@ -407,6 +408,7 @@ class StatisticSettings(TableSettings):
             subject=fields.subject,
             lost=lost,
         )
+        return without_guesses(result, facts, fields) if recipe.power else result
 
 
 def is_sampled(sampling: object, sample_size: float | None) -> bool:
@@ -480,6 +482,46 @@ def unclear_cautions(columns: Mapping[str, ColumnRange]) -> list[Caution]:
         "bounds, or raise epsilon."
     )
     return [Caution(text, SurveyWarning)]
+
+
+# Values are within guessed bounds if noise hides at most this share of them outside. Chosen by eye.
+_FEW_OUTSIDE = 0.05
+
+
+def without_guesses(result: Statistic, facts: Findings, fields: Fields) -> Statistic:
+    """The result without intervals where bounds are a guess, since nothing but zeros stands out of the noise.
+
+    They stay where nearly all values are known to be within the guess.
+    """
+    outside = {one.column: one.most for one in result.clipped}
+    guessed = [
+        name
+        for name, column in facts.found.get("columns", {}).items()
+        if not column.seen and not outside.get(name, 1.0) <= _FEW_OUTSIDE
+    ]
+    if not guessed:
+        return result
+    unknown = np.tile(
+        [field.name in guessed for field in fields.columns for _ in field.labels], (len(result.estimates), 1)
+    )
+    if result.name == "description" and result.rows is not None:
+        unknown[np.array(result.rows.levels[-1]) == "count"] = False
+    is_lost = unknown if result.lost is None else result.lost | unknown
+    text = (
+        f"nothing stands out of the noise in {listed(guessed)}, so values were clipped to a guess, -1 to 1. What follows "
+        "says nothing about the values of the table. State bounds, or raise epsilon."
+    )
+    return replace(
+        result,
+        bounds=partial(_open_ends, result.bounds, unknown),
+        lost=is_lost,
+        cautions=(*result.cautions, Caution(text, SurveyWarning)),
+    )
+
+
+def _open_ends(bounds: Interval, unknown: NDArray[np.bool_], level: float) -> tuple[FloatArray, FloatArray]:
+    low, high = bounds(level)
+    return np.where(unknown, -math.inf, low), np.where(unknown, math.inf, high)
 
 
 def wide_ball(engine: Engine) -> Ball:

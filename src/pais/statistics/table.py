@@ -240,7 +240,10 @@ def _as_table(cells: Any, column: Column) -> object:
 
 def _any_column(rows: Any, unit: object) -> dict[str, Column]:
     """One column of a table, as a category, so that its rows can be counted whatever they hold."""
-    others = [name for name in names_of(rows) if name != unit]
+    names = names_of(rows)
+    others = [name for name in names if name != unit]
+    if names and not others:
+        raise DataError(f"the table has only the column {names[0]!r}, which is the unit. Add a column, such as ones.")
     return {name: Categories(name=name, values=("-",)) for name in others[:1]}
 
 

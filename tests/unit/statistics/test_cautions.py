@@ -293,3 +293,17 @@ def test_a_count_by_groups_that_do_not_exist_names_their_column(unit: str | None
     assert "no rows of any group stand out of the noise" in str(result)
     assert "in column 'region'" in str(result)
     assert "stand out" not in str(some)
+
+
+@pytest.mark.filterwarnings("ignore:too (little|few) ")
+def test_bounds_that_are_a_guess_make_no_interval(tmp_path: Path) -> None:
+    table = pd.DataFrame({"who": np.arange(60), "x": np.random.default_rng(0).normal(104, 1, 60)})
+    for function in (pais.mean, pais.sum, pais.variance):
+        for unit in (None, "who"):
+            with pytest.warns(SurveyWarning, match="clipped to a guess, -1 to 1. What follows says nothing"):
+                result = function(table, columns={"x": "auto"}, unit=unit, epsilon=0.3, random_state=1)
+            assert result.interval() == (-np.inf, np.inf)
+            assert "(95 %: not known, lost in the noise" in str(result)
+            assert "clipped to a guess" in result.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
+    zeros = pais.mean(pd.DataFrame({"x": np.zeros(20_000)}), columns={"x": "auto"}, random_state=0)
+    assert zeros.interval()[1] < 0.1
