@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields as fields_of, replace
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -40,7 +41,7 @@ from pais.statistics.people_totals import (
     bound_from_sizes,
 )
 from pais.statistics.recipes import Recipe
-from pais.statistics.result import Statistic
+from pais.statistics.result import Statistic, Texts
 from pais.statistics.settings import (
     CountStage,
     StatisticSettings,
@@ -160,7 +161,7 @@ class PeopleSettings(TotalSettings):
             ends = EndCounts.of(totals, counted, replace(fields, by=()), max_rows=1, spare=0.0)
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
-            cautions += ends.cautions(shares, recipe.title, added=spreads)
+            cautions += ends.cautions(spreads, plan.unit, recipe.title, added=spreads)
         values = _Estimates.of(np.asarray(release.value), asked, mechanism, spreads)
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, asked.n_people or 0.0))
@@ -168,26 +169,29 @@ class PeopleSettings(TotalSettings):
         scales = dict.fromkeys(f"{scale:,.4g}" for scale in asked.in_units(mechanism.block_scales))
         law, many = law_in_words(mechanism.noise), people_word(self.owner.column)[1]
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
+        texts = Texts(
+            noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
+            clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
+            notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
+            clipped=shares,
+        )
         result = Statistic(
             name=recipe.title,
             about=about,
-            clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
-            clipped=shares,
             cautions=tuple(cautions),
-            notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
             condition=asked.condition,
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            standard_errors=errors,
+            errors=partial(np.asarray, errors),
             bounds=values.ends,
+            texts=partial(Texts, *texts),
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=recipe.columns(fields),
-            noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
             released=release.value,
             plan=plan,
             subject=fields.subject,
         )
-        return without_guesses(result, facts, fields) if recipe.power else result
+        return without_guesses(result, facts, fields) if recipe.power and "columns" in facts.found else result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,8 +38,9 @@ class Field:
         What is public about it.
     start : int
         Place of its first coordinate.
-    is_listed, is_truth, is_date : bool
-        Whether it has a list of categories, ranges or periods; whether it is true or false; whether it has dates.
+    is_listed, is_truth, is_date, is_bounded : bool
+        Whether it has a list of categories, ranges or periods; whether it is true or false; whether it has dates; and
+        whether the values are clipped to bounds.
     low, high, width : float
         Its bounds in own units; false is 0 and true is 1, as are the shares of categories.
     """
@@ -51,6 +52,7 @@ class Field:
     is_listed: bool
     is_truth: bool
     is_date: bool
+    is_bounded: bool
     low: float
     high: float
     width: float
@@ -67,15 +69,11 @@ class Field:
             is_listed=is_listed,
             is_truth=isinstance(column, Boolean),
             is_date=isinstance(column, Dates),
+            is_bounded=not (is_listed or isinstance(column, Boolean)),
             low=low,
             high=high,
             width=high - low,
         )
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the values are clipped to bounds."""
-        return not (self.is_listed or self.is_truth)
 
     @property
     def largest(self) -> float:

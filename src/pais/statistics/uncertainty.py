@@ -392,7 +392,9 @@ class EndCounts:
         n = np.maximum(self.counts[:, column].sum(axis=-1), 0.0) + 1e-9
         return np.asarray(n / n.sum())
 
-    def cautions(self, shares: tuple[ClippedShare, ...], title: str, *, added: Collection[str] = ()) -> list[Caution]:
+    def cautions(
+        self, spreads: Mapping[str, Spread], unit: Unit | None, title: str, *, added: Collection[str] = ()
+    ) -> list[Caution]:
         """Name columns of which too many values are clipped, in all groups together or in one of them.
 
         Not those for which what lies beyond the bounds was `added`.
@@ -404,8 +406,10 @@ class EndCounts:
         in_a_group = np.any(self.counts @ weights > margin * np.sqrt(self.variance @ weights**2), axis=0)
         counts, variance = self.counts.sum(axis=0), self.variance.sum(axis=0)
         excessive = in_a_group | (counts @ weights > _CLEARLY * np.sqrt(variance @ weights**2))
+        if not excessive.any():
+            return []
         texts = []
-        for one, is_excessive in zip(shares, excessive, strict=True):
+        for one, is_excessive in zip(self.shares(spreads, unit), excessive, strict=True):
             if is_excessive and one.column not in added:
                 many = "many" if math.isnan(one.share) else f"about {percent(one.share)}"
                 texts.append(f"{many} of the values of {one.column!r} are outside the bounds {one.bounds}")
