@@ -127,7 +127,7 @@ class TableSettings(ABC):
         """
         selection = Selection.of(rows, arguments["columns"], arguments["by"], arguments["unit"])
         if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
-            selection = replace(selection, columns=())
+            selection = selection._replace(columns=())
         own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
         shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
         settings = cls(**own, **{name: arguments[name] for name in shared})
@@ -330,17 +330,17 @@ class StatisticSettings(TableSettings):
     def _mechanism(
         self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
     ) -> tuple[Rule, Mechanism]:
-        fields = self.fields(rows.schema)
+        fields, gaussian = self.fields(rows.schema), delta > 0.0
         blocks = self.recipe.blocks(fields)
         if self.recipe.counts_clipped and rows.stated.marked:
-            blocks = with_ends(blocks, fields, gaussian=self.gaussian)
+            blocks = with_ends(blocks, fields, gaussian=gaussian)
         mechanism = VectorStatistic(
             name=self.recipe.name,
-            blocks=scaled_blocks(blocks, gaussian=self.gaussian),
-            noise=GaussianNoise(scale=1.0) if self.gaussian else LpNoise(scale=1.0),
+            blocks=scaled_blocks(blocks, gaussian=gaussian),
+            noise=GaussianNoise(scale=1.0) if gaussian else LpNoise(scale=1.0),
             by=fields.levels,
         )
-        if not is_sampled(self.sampling, self.sample_size):
+        if self.sample_size is None and not isinstance(self.sampling, Rule):
             whole = rows.unit is None and all(map(is_whole, mechanism.blocks))
             return UniformRule(rate=1.0), with_noise(mechanism, epsilon, delta, whole=whole)
         n_rows = max(float(facts.found["rows"][1][0, 0]), 1.0) if "rows" in facts.found else 1.0
@@ -360,6 +360,7 @@ class StatisticSettings(TableSettings):
         spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
         ends = EndCounts.of(totals, mechanism, fields, max_rows=max_rows, spare=spare)
         own = replace(mechanism, blocks=tuple(block for block in mechanism.blocks if not isinstance(block, Ends)))
+        columns = recipe.columns(fields)
         uncertainty = Uncertainty(
             totals=totals[:, : own.places[-1].stop],
             mechanism=own,
@@ -367,9 +368,14 @@ class StatisticSettings(TableSettings):
             spare=spare,
             recipe=recipe,
             fields=fields,
+            n_columns=1 if columns is None else len(columns),
             beyond=BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None,
         )
-        n_rows = uncertainty.noisy_rows
+        # The number of rows according to the release itself, or fewer; in rows of mass 1 if there are units.
+        counts = [
+            totals[:, place].sum() for block, place in zip(own.blocks, own.places, strict=True) if not block.is_signed
+        ]
+        n_rows = float(max(counts, default=0.0)) / max_rows
         about, note = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, most_units(plan.unit, n_rows)))
@@ -392,7 +398,7 @@ class StatisticSettings(TableSettings):
             bounds=uncertainty.bounds,
             texts=partial(_texts, uncertainty, ends, spreads, plan, note),
             rows=combined(fields.groups, recipe.rows(fields)),
-            columns=recipe.columns(fields),
+            columns=columns,
             is_date=None if dates is None else np.resize(dates, estimates.shape),
             released=release.value,
             plan=plan,
