@@ -296,7 +296,7 @@ _CAUTION = 0.35
 # many deviations of the noise more than the released numbers, and the deviations of an interval of 95 %. Chosen with
 # the share of the histogram for the coverage of numbers of rows where none or 5 to 50 of 6,000 people have 21 to 58
 # rows, at epsilon 0.3 to 3: docs/theory/notes/totals.md.
-_HIDDEN_BINS, _HIDDEN_NOISE, _IN_INTERVAL = 2, 1.2, 1.96
+_HIDDEN_BINS, _HIDDEN_NOISE, _IN_INTERVAL = 2, 1.3, 1.96
 
 # Sizes of people are seen if as many people as this many deviations of the noise have them or larger ones.
 _SEEN = 3.0

@@ -226,13 +226,13 @@ def test_the_interval_of_a_total_allows_for_heavy_people_whom_noise_hides(people
         low, high = result.interval()
         covered.append(low <= who.size <= high)
         ends.append((result.value - low, high - result.value))
-    # 0.92 to 1 in 200 runs of each.
+    # 0.97 to 1 in 200 runs of each, on other tables.
     assert np.mean(covered) >= 0.9
     below, above = np.median(ends, axis=0)
     if people == "poisson":
         # A bound cuts rows off and never adds any, so the interval is shorter below.
         assert below < 65 / epsilon
-        assert above < 240 / epsilon
+        assert above < 270 / epsilon
 
 
 def test_the_line_of_a_total_says_how_many_rows_its_interval_allows_for() -> None:
