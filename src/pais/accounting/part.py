@@ -248,8 +248,8 @@ def certified_price(
     together, and the mechanism alone meets `release_delta`.
     """
     validate.instance("mechanism", mechanism, Mechanism, "Pass a mechanism such as WeightedSum, then the sample.")
-    profile, shift = mechanism.profile, survey_shift
-    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget, profile=profile)
+    epsilon, profile = _certified(mechanism, rule, ball, delta=release_delta, budget=budget)
+    shift = survey_shift
     if shift > 0.0 and budget is not None:
         # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
         epsilon = budget  # [note: joint-survey-8]
@@ -292,18 +292,19 @@ def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...
 
 
 def certified_epsilon(
-    mechanism: Mechanism,
-    rule: Rule,
-    ball: Ball,
-    *,
-    delta: float = 0.0,
-    budget: float | None = None,
-    profile: Profile | None = None,
+    mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
 ) -> float:
     """Epsilon of running a mechanism on a sample drawn by a rule. Raises if it is above the budget.
 
     All arguments are public and no row is needed, so callers can check the cost before they read a row.
     """
+    return _certified(mechanism, rule, ball, delta=delta, budget=budget)[0]
+
+
+def _certified(
+    mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float, budget: float | None
+) -> tuple[float, Profile]:
+    """The same, with the profile that it was computed from."""
     delta = validate.target_delta(delta)
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
@@ -325,7 +326,7 @@ def certified_epsilon(
         square=rule.largest_contribution(radius, 2) * (1.0 + 1e-12),
     )
     mechanism.require_lattice(extent)
-    profile = mechanism.profile if profile is None else profile
+    profile = mechanism.profile
     gaussian = isinstance(profile, ShiftProfile)
     if gaussian != (delta > 0.0):
         raise MismatchError(f"delta={delta!r} does not fit the noise. Gaussian noise needs delta > 0, other noise 0.")
@@ -335,7 +336,7 @@ def certified_epsilon(
             rule, profile, radius=radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
         )
         if at_budget.upper <= delta:  # [note: release-2]
-            return budget
+            return budget, profile
     fraction = exact_epsilon(mechanism, rule, ball)
     if fraction is None:
         fixed = delta if gaussian else None
@@ -344,11 +345,11 @@ def certified_epsilon(
         cost = at_least(fraction)
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
         # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
-        return budget
+        return budget, profile
     if budget is not None and not cost <= budget:  # [note: release-3]
         raise BudgetError(
             f"the release needs epsilon={cost!r}, but its budget is {budget!r}. Raise the noise, or calibrate the rule "
             "for this mechanism.",
             cost=cost,
         )
-    return cost
+    return cost, profile

@@ -16,9 +16,8 @@ from pais.accounting.certificate import Certificate
 from pais.planning.facts import Facts
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = Schema.of({"age": (18, 100), "premium": bool, "region": ["north", "south"], "income": "auto"}).resolved(
-    {"income": (40_000.0, 20_000.0)}
-)
+STATED = Schema.of({"age": (18, 100), "premium": bool, "region": ["north", "south"], "income": "auto"})
+SCHEMA = STATED.resolved({"income": (40_000.0, 20_000.0)})
 SETTINGS = KMeansSettings(n_clusters=3, epsilon=2.0)
 
 
@@ -74,7 +73,7 @@ def test_plan_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
     expected = pais.run(fitted.plan, pais.source(people(), columns=SCHEMA), random_state=2)
     release = pais.run(fitted.plan, people(), random_state=2)
     assert release.value.centers.tolist() == expected.value.centers.tolist()  # type: ignore[attr-defined]  # of k-means
-    stated = pais.run(fitted.plan, pais.source(people(), columns=SCHEMA.stated), random_state=2)
+    stated = pais.run(fitted.plan, pais.source(people(), columns=STATED), random_state=2)
     assert stated.value.centers.tolist() == expected.value.centers.tolist()  # type: ignore[attr-defined]  # of k-means
 
 

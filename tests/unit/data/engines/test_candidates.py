@@ -202,7 +202,7 @@ def test_a_default_fit_reads_the_rows_once(
 def test_candidates_do_not_outlive_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pais.source(parquet(tmp_path))
     DPKMeans(n_clusters=2, epsilon=3.0).fit(engine)
-    monkeypatch.setattr("pais.pipeline.run", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("pais.pipeline._run", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         DPKMeans(n_clusters=2, epsilon=3.0).fit(engine)
     gc.collect()
