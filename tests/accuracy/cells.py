@@ -70,6 +70,10 @@ def far_clusters() -> Points:
     return points(np.vstack([*rows, *(place + 1.5 * rng.normal(size=(100, 2)) for place in far)]), 8)
 
 
+def far_on_all_sides() -> Points:
+    return points(recipes.small_far_clusters(2), 8)
+
+
 def heavy() -> Points:
     return points(recipes.t_mixture(30_000, 8, 15), 15)
 
@@ -336,9 +340,11 @@ CELLS = (
     cell("64 clusters in a box", boxed, at(1.0), 1.173, 1.21, seeds=15),
     cell("64 clusters in a box, epsilon 3", boxed, at(3.0), 1.005, 1.02, seeds=9),
     cell("satellites", satellites, at(1.0), 0.999, 1.03, seeds=7),
-    cell("satellites, epsilon 0.3", satellites, at(0.3), 1.131, 1.35, seeds=9),
-    cell("small far clusters", far_clusters, at(1.0), 9.05, 12.5, seeds=25),
-    cell("small far clusters, epsilon 3", far_clusters, at(3.0), 1.003, 1.03, seeds=25),
+    cell("satellites, epsilon 0.3", satellites, at(0.3), 0.998, 1.15, seeds=9),
+    cell("small far clusters", far_clusters, at(1.0), 1.065, 1.6, seeds=25),
+    cell("small far clusters, epsilon 0.3", far_clusters, at(0.3), 14.0, 22.0, seeds=25),
+    cell("small far clusters, epsilon 3", far_clusters, at(3.0), 1.001, 1.02, seeds=25),
+    cell("small far clusters on all sides", far_on_all_sides, at(1.0), 1.016, 1.2, seeds=25),
     cell("heavy tails", heavy, at(1.0), 0.966, 0.985, seeds=9),
     cell("lognormal columns", lognormal, at(1.0), 1.071, 1.1, seeds=9),
     cell("rows far from zero", far_from_zero, at(1.0), 1.001, 1.02, seeds=9),

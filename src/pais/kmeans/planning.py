@@ -15,14 +15,17 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
+from pais._base.randomness import RandomState
 from pais.accounting.part import Part
 from pais.data.ball import Ball
+from pais.data.engines.base import Engine
 from pais.errors import ArgumentError, MismatchError
 from pais.kmeans.mechanism import MOST_NOISE, KMeans, noise_excess, plain_noise_excess, sampling_excess
 from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
-from pais.planning.facts import Facts
+from pais.planning.facts import Facts, Stages
+from pais.planning.norm_survey import NormStage
 from pais.planning.plan import TOLERANCE, Plan, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.settings import MechanismName, SampleSettings
 from pais.privacy.amplification import kept_limit, largest_shift
@@ -144,6 +147,12 @@ class KMeansSettings(SampleSettings):
                 f"algorithm={self.algorithm!r} is not available with mechanism={self.mechanism!r}. Pass 'refined'."
             )
         validate.count("n_iterations", self.n_iterations)
+
+    def stages(self, rows: Engine, random_state: RandomState) -> Stages:
+        # A few rows far beyond the others may be clusters, whose cost would be larger than that of all others.
+        stages = super().stages(rows, random_state)
+        far = (replace(stage, far_groups=True) if isinstance(stage, NormStage) else stage for stage in stages.stages)
+        return replace(stages, stages=tuple(far))
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         """The facts, in a smaller ball if the survey leaves it open: at a quantile, or as predicted to be best."""
