@@ -151,8 +151,8 @@ class KMeansSettings(SampleSettings):
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         # A few rows far beyond the others may be clusters, whose cost would be larger than that of all others.
         stages = super().stages(rows, random_state)
-        far = (replace(stage, far_groups=True) if isinstance(stage, NormStage) else stage for stage in stages.stages)
-        return replace(stages, stages=tuple(far))
+        joined = (replace(stage, joined=True) if isinstance(stage, NormStage) else stage for stage in stages.stages)
+        return replace(stages, stages=tuple(joined))
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         """The facts, in a smaller ball if the survey leaves it open: at a quantile, or as predicted to be best."""

@@ -102,14 +102,12 @@ class NoisyCounts:
 
         Octaves above a threshold count, and those beside them, which contain the tails of their norms. The number of
         rows from a bin outwards falls with the norm, so its noisy values are replaced by the nearest ones that fall.
-        `far` are octaves beyond a gap that are known to have rows: these are a group of their own, and no tail.
+        `far` are further octaves that are known to hold rows. They are a group of their own, and no tail begins there.
         """
-        above = self.above
+        above = self.above if far is None else self.above | far
         if not np.any(above):
             return None
         grouped = far is not None and bool(np.any(far))
-        if far is not None:
-            above = above | far
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
         outwards, spread = self._outwards(bins)

@@ -18,7 +18,7 @@ from pais.accounting.ledger import accounts
 from pais.data.sources import source
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw, laplace_noise
 from pais.planning.facts import NoisyCounts, Stages, Survey, SurveyNoise
-from pais.planning.norm_survey import _far_groups, survey, survey_stages
+from pais.planning.norm_survey import _joined, survey, survey_stages
 from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]
@@ -168,7 +168,7 @@ def test_two_histograms_show_a_group_of_rows_that_one_of_them_hides() -> None:
     seen, alone, counted = [], [], []
     for seed in range(50):
         fine, coarse = histograms(450, seed=seed)
-        better, far = _far_groups(fine, coarse, 0.0)
+        better, far = _joined(fine, coarse, 0.0)
         seen.append(far[OCTAVES + 3])
         alone.append(fine.above[OCTAVES + 3])
         counted.append(better.by_octave[OCTAVES + 3])
@@ -179,7 +179,7 @@ def test_two_histograms_show_a_group_of_rows_that_one_of_them_hides() -> None:
 
 
 def test_noise_alone_seldom_shows_a_group_of_rows() -> None:
-    found = [np.any(_far_groups(*histograms(0, seed=seed), 0.0)[1]) for seed in range(300)]
+    found = [np.any(_joined(*histograms(0, seed=seed), 0.0)[1]) for seed in range(300)]
     assert np.mean(found) < 0.05
 
 
@@ -188,15 +188,15 @@ def test_norms_about_the_origin_say_nothing_about_rows_near_a_far_center() -> No
     counts = coarse.counts.copy()
     counts[OCTAVES + 3] += 5_000.0
     coarse = replace(coarse, counts=counts)
-    assert np.any(_far_groups(fine, coarse, 1.0)[1])
-    better, far = _far_groups(fine, coarse, 2.0**6)
+    assert np.any(_joined(fine, coarse, 1.0)[1])
+    better, far = _joined(fine, coarse, 2.0**6)
     assert not np.any(far)
     assert np.array_equal(better.counts, fine.counts)
 
 
 def test_a_group_is_counted_and_no_tail_is_continued_beyond_it() -> None:
     fine, coarse = histograms(900, seed=0)
-    better, far = _far_groups(fine, coarse, 0.0)
+    better, far = _joined(fine, coarse, 0.0)
     found = better.estimate(far)
     assert found is not None
     by_octave = found.counts.reshape(N_OCTAVES, -1).sum(axis=1)
@@ -204,10 +204,43 @@ def test_a_group_is_counted_and_no_tail_is_continued_beyond_it() -> None:
     assert by_octave[OCTAVES + 5 :].sum() == 0.0
 
 
+def test_a_few_rows_stand_out_in_the_octaves_that_they_share() -> None:
+    """150 rows in two octaves, none of which stands out: the last histogram has two bins per octave."""
+    seen, noise = [], GaussianNoise(scale=18.0)
+    for seed in range(100):
+        rng, true = np.random.default_rng(seed), np.zeros(N_OCTAVES)
+        true[OCTAVES + 2 : OCTAVES + 4] = 75.0
+        fine = NoisyCounts(
+            counts=np.repeat(true / 2.0, 2) + rng.normal(scale=18.0, size=2 * N_OCTAVES), bins_per_octave=2, noise=noise
+        )
+        coarse = replace(fine, counts=true + rng.normal(scale=43.0, size=N_OCTAVES), bins_per_octave=1)
+        better, far = _joined(fine, replace(coarse, noise=GaussianNoise(scale=43.0)), 0.0)
+        seen.append((better.estimate(far) is not None, fine.estimate() is not None))
+    together, alone = np.mean(seen, axis=0)
+    assert together > 0.85
+    assert alone < 0.6
+
+
+def test_noise_alone_seldom_shows_rows() -> None:
+    found = []
+    for seed in range(300):
+        rng, scales = np.random.default_rng(seed), {2: 18.0, 1: 43.0}
+        fine, coarse = (
+            NoisyCounts(
+                counts=rng.normal(scale=scale, size=bins * N_OCTAVES),
+                bins_per_octave=bins,
+                noise=GaussianNoise(scale=scale),
+            )
+            for bins, scale in scales.items()
+        )
+        found.append(np.any(_joined(fine, coarse, 0.0)[1]))
+    assert np.mean(found) < 0.05
+
+
 @pytest.mark.parametrize("noise", [GaussianNoise(scale=80.0), laplace_noise(80.0)])
 def test_an_empty_histogram_shows_no_group(noise: NoiseLaw) -> None:
     empty = NoisyCounts(counts=np.zeros(N_OCTAVES), bins_per_octave=1, noise=noise)
-    better, far = _far_groups(empty, empty, 0.0)
+    better, far = _joined(empty, empty, 0.0)
     assert not np.any(far)
     assert better.estimate(far) is None
 
