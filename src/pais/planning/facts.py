@@ -107,19 +107,18 @@ class NoisyCounts:
         above = self.above if far is None else self.above | far
         if not np.any(above):
             return None
-        grouped = far is not None and bool(np.any(far))
+        groups = np.flatnonzero(far if far is not None else ())
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
         outwards, spread = self._outwards(bins)
         seen = np.flatnonzero(outwards > _SEEN_TAIL * spread)
         n_seen = int(seen[-1]) + 1 if seen.size else bins.size
-        if grouped:
-            last = (int(np.flatnonzero(above)[-1]) + 1) * self.bins_per_octave
-            n_seen = max(n_seen, int(np.searchsorted(bins, last)))
+        if groups.size:
+            n_seen = max(n_seen, int(np.searchsorted(bins, (groups[-1] + 1) * self.bins_per_octave)))
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
         n_rows = float(counts.sum())
-        if n_rows > _MANY_ROWS * self.deviation and not grouped:
+        if n_rows > _MANY_ROWS * self.deviation and not groups.size:
             counts += self._continuation(bins, n_seen)
             counts *= n_rows / counts.sum()
         return NormCounts(counts=counts, variance=n_seen * self.deviation**2)

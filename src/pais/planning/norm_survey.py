@@ -285,13 +285,15 @@ def _beyond_gap(
     far = np.zeros_like(above)
     far[place] = alone | paired
     far[place + 1] |= paired & ~alone
-    far[top + 2 :] |= above[top + 2 :]
+    far[place] |= above[place]
     return far
 
 
 def _window(both: FloatArray, variance: FloatArray, noise: NoiseLaw) -> BoolArray:
     """The one to three neighbouring octaves that stand out most from the noise, if they do; else none."""
-    weights, best, found = octave_weights(both.size), 0.0, np.zeros(both.size, dtype=bool)
+    # A wrong octave costs the more, the more extreme its norms are.
+    weights, best, found = np.square(octave_weights(both.size)), 0.0, np.zeros(both.size, dtype=bool)
+    weights /= weights.sum()
     for width in range(1, _MOST_WINDOW + 1):
         ones = np.ones(width)
         total, spread = np.convolve(both, ones, "valid"), np.sqrt(np.convolve(variance, ones, "valid"))
