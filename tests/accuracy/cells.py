@@ -339,6 +339,7 @@ def mean_of_people(table: pd.DataFrame) -> float:
 
 
 MIXTURE, HIDDEN = partial(mixture_of, 20_000, 10, 10), partial(hidden_mixture_of, 500, 10, 10)
+CROWD = partial(mixture_of, 2_000, 2, 50)
 PAIR = partial(hidden_mixture_of, 500, 2, 2)
 AGE, AMOUNT, FOUND = {"age": (18, 100)}, {"amount": (0, 1_000)}, {"amount": "auto"}
 REGIONS = {"region": ["north", "south"]}
@@ -361,8 +362,10 @@ CELLS = (
     cell("breast cancer, nothing stated, epsilon 0.3", raw_cancer, at(0.3), 4.15, 5.5, seeds=25),
     cell("64 blobs in a stated ball", blobs_in_ball, at(1.0, radius=1.0, center=(0.0,) * 16), 1.015, 1.03, seeds=15),
     cell("digits", digits, at(1.0), 1.258, 1.28, seeds=15),
+    cell("digits, epsilon 0.3", digits, at(0.3), 1.752, 1.8, seeds=25),
+    cell("50 clusters in 2,000 rows, epsilon 0.3", CROWD, at(0.3), 3.99, 5.2, seeds=25),
     cell("digits, epsilon 3", digits, at(3.0), 1.034, 1.05, seeds=15),
-    cell("500 rows, 10 columns, over one center", HIDDEN, at(1.0), 0.401, 0.43, seeds=25),
+    cell("500 rows, 10 columns, over one center", HIDDEN, at(1.0), 0.388, 0.42, seeds=25),
     cell("500 rows, 2 columns, epsilon 0.3, over one center", PAIR, at(0.3), 0.656, 0.7, seeds=25),
     cell("one-hot columns", one_hot, at(1.0), 1.134, 1.155, seeds=15),
     cell("20,000 rows, epsilon 0.1", MIXTURE, at(0.1), 1.298, 1.36, seeds=25),
