@@ -61,11 +61,11 @@ BoolArray = NDArray[np.bool_]
 # Probability that noise alone shows a group of rows beyond the others, and how many octaves beyond them it is looked
 # for, nearer ones at lower thresholds. A group counts by its norm about the origin if that is at least so many times as
 # large as the norm of the center. Tuned on the sets `far-` of benchmarks.regimes.
-_FAR_RISK, _FAR_OCTAVES, _FAR_FROM_CENTER = 0.02, 6, 2.0
+_FAR_RISK, _FAR_OCTAVES, _FAR_FROM_CENTER = 0.01, 6, 2.0
 
-# If no octave stands out of the noise, as many neighbouring ones may do so together. The norms of a few rows lie within
-# a factor of eight in most tables.
-_MOST_WINDOW = 3
+# If no octave stands out of the noise, as many neighbouring ones may do so together, and noise alone shows some with
+# this probability. The norms of a few rows lie within a factor of eight in most tables.
+_MOST_WINDOW, _WINDOW_RISK = 3, 0.02
 
 # Typical norm of the rows in an octave, as a share of its upper edge: the middle of the octave.
 _TYPICAL_NORM = 0.75
@@ -260,9 +260,11 @@ def _joined(noisy: NoisyCounts, octaves: NoisyCounts, moved: float) -> tuple[Noi
     known = edges()[:-1:BINS_PER_OCTAVE] >= _FAR_FROM_CENTER * moved
     own, other = (noisy.bins_per_octave * noisy.deviation**2) ** -1.0, np.where(known, octaves.deviation**-2.0, 0.0)
     both, variance = (own * fine + other * octaves.counts) / (own + other), 1.0 / (own + other)
-    far = (
-        _beyond_gap(above, fine, both, variance, noisy.noise) if np.any(above) else _window(both, variance, noisy.noise)
-    )
+    if np.any(above):
+        # Where only the last histogram counts, a group must stand out as clearly as any rows.
+        far = _beyond_gap(above, fine, both, variance, noisy.noise) & (known | above)
+    else:
+        far = _window(both, variance, noisy.noise)
     counts = noisy.counts.reshape(-1, noisy.bins_per_octave) + (far * (both - fine) / noisy.bins_per_octave)[:, None]
     return replace(noisy, counts=counts.ravel()), far
 
@@ -297,7 +299,7 @@ def _window(both: FloatArray, variance: FloatArray, noise: NoiseLaw) -> BoolArra
     for width in range(1, _MOST_WINDOW + 1):
         ones = np.ones(width)
         total, spread = np.convolve(both, ones, "valid"), np.sqrt(np.convolve(variance, ones, "valid"))
-        bound = _bounds(noise, _FAR_RISK / _MOST_WINDOW * weights[: total.size])
+        bound = _bounds(noise, _WINDOW_RISK / _MOST_WINDOW * weights[: total.size])
         margin = total / spread - bound
         place = int(np.argmax(margin))
         if margin[place] > best:
