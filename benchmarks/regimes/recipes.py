@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.datasets import make_blobs, make_circles, make_moons
 
@@ -34,6 +36,38 @@ def satellites(d: int, distance: float) -> FloatArray:
     means = np.concatenate([np.zeros((1, d)), direction * distance * rng.uniform(0.8, 1.2, size=(19, 1))])
     group = np.repeat(np.arange(20), [180_000] + [1_000] * 19)
     return _shuffled(means[group] + rng.normal(size=(len(group), d)), rng)
+
+
+def small_far_clusters(d: int, *, n_far: int = 100, far: int = 5, one_side: bool = False, seed: int = 1) -> FloatArray:
+    """Three clusters of 2,000 rows about 20 from the origin, and small ones at 80 to 200; deviations are about 1."""
+    rng = np.random.default_rng(seed)
+    side = _direction(d, rng)
+    near = _apart(3, 20.0, lambda: rng.uniform(12.0, 28.0) * _direction(d, rng))
+
+    def far_place() -> FloatArray:
+        towards = side + 0.4 * _direction(d, rng) if one_side else _direction(d, rng)
+        return np.asarray(rng.uniform(80.0, 200.0) * towards / np.linalg.norm(towards))
+
+    rows = [place + rng.normal(size=(2_000, d)) for place in near]
+    rows += [place + rng.uniform(0.7, 1.7) * rng.normal(size=(n_far, d)) for place in _apart(far, 20.0, far_place)]
+    return _shuffled(np.concatenate(rows), rng)
+
+
+def _direction(d: int, rng: np.random.Generator) -> FloatArray:
+    direction = rng.normal(size=d)
+    return np.asarray(direction / np.linalg.norm(direction))
+
+
+def _apart(n: int, gap: float, draw: Callable[[], FloatArray]) -> list[FloatArray]:
+    """Draw n places that are at least the gap apart; the gap shrinks if they are hard to find."""
+    places: list[FloatArray] = []
+    while len(places) < n:
+        place = draw()
+        if all(np.linalg.norm(place - other) > gap for other in places):
+            places.append(place)
+        else:
+            gap *= 0.99
+    return places
 
 
 def mixture(n: int, d: int, groups: int, *, spread: float = 3.0, seed: int = 0) -> FloatArray:

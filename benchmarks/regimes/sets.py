@@ -107,6 +107,10 @@ def _clusters() -> list[Table]:
         _made("box-100", 64, recipes.boxed, 100),
         _made("satellites-10", 20, recipes.satellites, 10, 100.0),
         _made("satellites-2", 20, recipes.satellites, 2, 100.0),
+        _made("far-2", 8, recipes.small_far_clusters, 2),
+        _made("far-2-one-side", 8, partial(recipes.small_far_clusters, one_side=True, seed=2), 2),
+        _made("far-3", 11, partial(recipes.small_far_clusters, n_far=200, far=8, seed=3), 3),
+        _made("far-5", 8, partial(recipes.small_far_clusters, seed=4), 5),
     ]
 
 

@@ -70,6 +70,10 @@ def far_clusters() -> Points:
     return points(np.vstack([*rows, *(place + 1.5 * rng.normal(size=(100, 2)) for place in far)]), 8)
 
 
+def far_on_all_sides() -> Points:
+    return points(recipes.small_far_clusters(2), 8)
+
+
 def heavy() -> Points:
     return points(recipes.t_mixture(30_000, 8, 15), 15)
 
@@ -84,6 +88,14 @@ def far_from_zero() -> Points:
 
 def digits() -> Points:
     return points(load_digits().data, 10)
+
+
+def raw_iris() -> Points:
+    return points(load_iris().data, 3)
+
+
+def raw_cancer() -> Points:
+    return points(load_breast_cancer().data, 2)
 
 
 def blobs_in_ball() -> Points:
@@ -327,6 +339,7 @@ def mean_of_people(table: pd.DataFrame) -> float:
 
 
 MIXTURE, HIDDEN = partial(mixture_of, 20_000, 10, 10), partial(hidden_mixture_of, 500, 10, 10)
+CROWD = partial(mixture_of, 2_000, 2, 50)
 PAIR = partial(hidden_mixture_of, 500, 2, 2)
 AGE, AMOUNT, FOUND = {"age": (18, 100)}, {"amount": (0, 1_000)}, {"amount": "auto"}
 REGIONS = {"region": ["north", "south"]}
@@ -336,17 +349,23 @@ CELLS = (
     cell("64 clusters in a box", boxed, at(1.0), 1.173, 1.21, seeds=15),
     cell("64 clusters in a box, epsilon 3", boxed, at(3.0), 1.005, 1.02, seeds=9),
     cell("satellites", satellites, at(1.0), 0.999, 1.03, seeds=7),
-    cell("satellites, epsilon 0.3", satellites, at(0.3), 1.131, 1.35, seeds=9),
-    cell("small far clusters", far_clusters, at(1.0), 9.05, 12.5, seeds=25),
-    cell("small far clusters, epsilon 3", far_clusters, at(3.0), 1.003, 1.03, seeds=25),
+    cell("satellites, epsilon 0.3", satellites, at(0.3), 0.998, 1.15, seeds=9),
+    cell("small far clusters", far_clusters, at(1.0), 1.065, 1.6, seeds=25),
+    cell("small far clusters, epsilon 0.3", far_clusters, at(0.3), 14.0, 22.0, seeds=25),
+    cell("small far clusters, epsilon 3", far_clusters, at(3.0), 1.001, 1.02, seeds=25),
+    cell("small far clusters on all sides", far_on_all_sides, at(1.0), 1.026, 1.45, seeds=25),
     cell("heavy tails", heavy, at(1.0), 0.966, 0.985, seeds=9),
     cell("lognormal columns", lognormal, at(1.0), 1.071, 1.1, seeds=9),
     cell("rows far from zero", far_from_zero, at(1.0), 1.001, 1.02, seeds=9),
     cell("iris, area of the PE-means protocol", iris, pe_area, 0.168, 0.185, seeds=25),
+    cell("iris, nothing stated", raw_iris, at(1.0), 3.6, 5.0, seeds=25),
+    cell("breast cancer, nothing stated, epsilon 0.3", raw_cancer, at(0.3), 4.15, 5.5, seeds=25),
     cell("64 blobs in a stated ball", blobs_in_ball, at(1.0, radius=1.0, center=(0.0,) * 16), 1.015, 1.03, seeds=15),
     cell("digits", digits, at(1.0), 1.258, 1.28, seeds=15),
+    cell("digits, epsilon 0.3", digits, at(0.3), 1.752, 1.8, seeds=25),
+    cell("50 clusters in 2,000 rows, epsilon 0.3", CROWD, at(0.3), 3.99, 5.2, seeds=25),
     cell("digits, epsilon 3", digits, at(3.0), 1.034, 1.05, seeds=15),
-    cell("500 rows, 10 columns, over one center", HIDDEN, at(1.0), 0.401, 0.43, seeds=25),
+    cell("500 rows, 10 columns, over one center", HIDDEN, at(1.0), 0.388, 0.42, seeds=25),
     cell("500 rows, 2 columns, epsilon 0.3, over one center", PAIR, at(0.3), 0.656, 0.7, seeds=25),
     cell("one-hot columns", one_hot, at(1.0), 1.134, 1.155, seeds=15),
     cell("20,000 rows, epsilon 0.1", MIXTURE, at(0.1), 1.298, 1.36, seeds=25),

@@ -10,7 +10,7 @@ import pytest
 
 import pais
 from pais import Facts, KMeansSettings, MismatchError, NormDistribution, Plan, Survey
-from pais.kmeans.planning import best_radius, square_noise
+from pais.kmeans.planning import _CLUSTERED, best_radius, square_noise
 from pais.planning.plan import radius_at
 from pais.privacy.amplification import largest_shift
 
@@ -50,6 +50,28 @@ def test_best_radius_minimises_noise_plus_clipping(seed: int, factor: float, cli
     assert choice.noise == pytest.approx(noise(radius) / norms.n_rows, rel=1e-9, abs=1e-12 * scale)
     assert choice.clipping == pytest.approx(clipped(radius) / norms.n_rows, rel=1e-9, abs=1e-12 * scale)
     assert choice.largest == norms.radius
+
+
+def test_a_radius_holds_the_rows_if_noise_hides_their_clusters() -> None:
+    """All norms are near 50. With 20 centers, noise would cost more than the clusters, and one center has little."""
+    norms = NormDistribution(norms=np.array([45.0, 50.0, 55.0]), masses=np.full(3, 300.0), radius=55.0)
+    noise = 400.0 * norms.n_rows**2 / 100.0
+    assert best_radius(norms, noise, n_clusters=1)[0] == 45.0
+    radius, choice = best_radius(norms, noise, n_clusters=20)
+    assert radius >= 50.0
+    assert choice.noise < 0.2 * norms.mean_square_norm
+    # If the noise is small, all centers count.
+    assert best_radius(norms, 1e-6 * noise, n_clusters=20) == best_radius(norms, 1e-6 * noise, n_clusters=1)
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e9])
+def test_noise_costs_at_most_what_giving_up_clusters_would(factor: float) -> None:
+    norms, n_clusters = random_norms(1), 7
+    _, choice = best_radius(norms, factor, n_clusters=n_clusters)
+    assert choice.noise <= factor * norms.radius**2 / norms.n_rows**2
+    assert (
+        choice.noise <= _CLUSTERED * norms.mean_square_norm + factor * (norms.radius / (n_clusters * norms.n_rows)) ** 2
+    )
 
 
 def test_norms_of_zero_keep_their_radius() -> None:

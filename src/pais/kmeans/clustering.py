@@ -49,6 +49,11 @@ _START_SPREAD, _START_POINTS, _MOST_START_POINTS = 1.25, 30, 2000
 # summed, which costs less than residuals with such a clip (c841361).
 _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR, _WHOLE_FROM = 0.8, 6.0, 0.65, 0.9
 
+# From this share of the clip on, a mean that moved says that rows may be beyond the clip: by as much as it moved if it
+# moved by the whole clip. With steps or clips that grow faster, 64 clusters in a box cost more (see the message of the
+# commit that added this line).
+_BEYOND_FROM = 0.4
+
 # A cell is split only if its count exceeds this many standard deviations of its noise. Cells whose rows are `_WIDE`
 # times as far from the center as in the median cell contain several clusters. The gain of a split must be this many
 # times the loss of the merge that frees a cell (c841361).
@@ -136,6 +141,8 @@ class Cells:
         Variance of each coordinate of the center due to the noise of the rounds, without any shrinkage.
     measured : array of bool
         Whether a round has measured the center.
+    beyond : array
+        Square of how far the rows may be from the center beyond their mean distance, because they were clipped.
     """
 
     centers: FloatArray
@@ -144,6 +151,7 @@ class Cells:
     errors: FloatArray
     noise: FloatArray
     measured: BoolArray
+    beyond: FloatArray
 
     def copy(self) -> Cells:
         return Cells(**{name: value.copy() for name, value in vars(self).items()})
@@ -179,6 +187,7 @@ class Measured:
     sizes: FloatArray
     distances: FloatArray
     trusted: BoolArray
+    beyond: FloatArray
 
 
 @dataclass
@@ -213,16 +222,17 @@ class Clustering:
         # Allow for clusters that are far from all starting centers.
         self._start(spread, into_ball(mean + start, plan.radius), distance, distance * plan.radius)
 
-    def _start(self, spread: FloatArray, centers: FloatArray, distance: float, error: float) -> None:
+    def _start(self, spread: FloatArray, centers: FloatArray, distance: float, beyond: float) -> None:
         n = len(centers)
         self.space = Space(radius=self.plan.radius, spread=spread, rng=self.rng)
         self.cells = Cells(
             centers=centers,
             sizes=np.full(n, self.n_rows / n),
             distances=np.full(n, distance),
-            errors=np.full(n, error),
+            errors=np.zeros(n),
             noise=np.full(n, self.plan.radius**2),
             measured=np.zeros(n, dtype=bool),
+            beyond=np.full(n, beyond),
         )
 
     def start_from_sectors(self, round_: ResidualRound) -> None:
@@ -329,7 +339,7 @@ class Clustering:
         noise = round_.residual_noise.deviation(d)
         factor = _CLIP_FACTOR * (2.0 * np.square(cells.sizes / noise) / d) ** (1.0 / 6.0)
         factor = np.minimum(np.maximum(factor, _LEAST_CLIP), _MOST_CLIP)
-        wanted = np.square(factor * cells.distances) + cells.errors
+        wanted = np.square(factor * cells.distances) + cells.errors + cells.beyond
         clip = np.sqrt(wanted) / self._reach(round_)
         whole = (clip >= _WHOLE_FROM * radius) | round_.whole_rows
         clip = np.where(whole, radius, np.maximum(clip, 1e-9 * radius))
@@ -350,23 +360,40 @@ class Clustering:
         self.strength.append(size / sum_noise)
         shrunk, left = denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
         shrunk, left = restore(self.stack[-1], shrunk, left, self.strength[-1])
+        means, reach = into_ball(shrunk * (sum_noise / size)[:, None], plan.radius), self._reach(round_)
+        errors = left * np.square(sum_noise / size) + 1e-12 * plan.radius**2
         return Measured(
-            means=into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
-            errors=left * np.square(sum_noise / size) + 1e-12 * plan.radius**2,
+            means=means,
+            errors=errors,
             noise=np.square(sum_noise / size),
             sizes=np.where(trusted, noisy, count_noise),
-            distances=self._distances(summary, round_, size, trusted) * self._reach(round_),
+            distances=self._distances(summary, round_, size, trusted) * reach,
             trusted=trusted,
+            beyond=np.where(summary.whole, 0.0, self._beyond(means, errors, summary.clip * reach)),
         )
+
+    def _beyond(self, means: FloatArray, errors: FloatArray, clip: FloatArray) -> FloatArray:
+        """Square of how far the rows of a cell may still be from their measured mean, because residuals were clipped.
+
+        If all rows are far away in one direction, their mean moves by the whole clip, and by no more. What the known
+        error of the old center explains does not count.
+        """
+        moved = np.maximum(np.square(means - self.cells.centers).sum(axis=1) - errors, 0.0)
+        share = (np.sqrt(moved) / clip - _BEYOND_FROM) / (1.0 - _BEYOND_FROM)
+        return np.asarray(np.clip(share, 0.0, 1.0) * np.maximum(moved - self.cells.errors, 0.0))
 
     @staticmethod
     def _distances(summary: ResidualSummary, round_: ResidualRound, size: FloatArray, trusted: BoolArray) -> FloatArray:
-        """Mean distance / reach of the rows of each cell, shrunk toward the mean over all cells by its noise."""
+        """Mean distance / reach of the rows of each cell, shrunk toward the mean over all cells by its noise.
+
+        It is shrunk less if the cells differ more: cells of far clusters can be many times as wide as the others.
+        """
         clip, noisy = summary.clip, summary.noisy_distances
         total = size[trusted].sum()
         mean = max(float(noisy[trusted].sum() / total), 1e-3 * float((clip * size)[trusted].sum() / total))
         own, error = np.maximum(noisy / size, 0.0), np.square(round_.distance_noise.deviation(1) * clip / size)
-        variety = (0.5 * mean) ** 2
+        seen = float(size[trusted] @ (np.square(own - mean) - error)[trusted] / total)
+        variety = max((0.5 * mean) ** 2, seen)
         shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
         return np.where(trusted, shrunk, mean)
 
@@ -403,6 +430,7 @@ class Clustering:
             errors=np.where(trusted, error, cells.errors),
             noise=np.where(trusted, noise, cells.noise),
             measured=trusted if exploring else trusted | cells.measured,
+            beyond=np.where(trusted, measured.beyond, cells.beyond),
         )
 
     def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -434,6 +462,7 @@ class Clustering:
             errors=inherited,
             noise=np.bincount(label, mass**2 * cells.noise[trusted], minlength=k) / some**2,
             measured=total > 0.0,
+            beyond=np.bincount(label, mass * cells.beyond[trusted], minlength=k) / some,
         )
         return total
 
@@ -463,17 +492,24 @@ def reallocate(cells: Cells, trusted: BoolArray, space: Space, *, count_noise: f
         step = 0.5 * cells.distances[j] / math.sqrt(space.dimension) * space.direction()
         cells.centers[i], cells.centers[j] = cells.centers[j] + step, cells.centers[j] - step
         cells.sizes[i] = cells.sizes[j] = cells.sizes[j] / 2.0
-        cells.distances[i], cells.errors[i], cells.noise[i] = cells.distances[j], cells.errors[j], cells.noise[j]
-        cells.measured[[i, j]] = False
+        _follow(cells, i, j)
+        cells.measured[j] = False
     if idle:
         # If no count is above its noise, the one cell that is trusted may have the size zero.
         share = np.where(trusted, np.maximum(cells.sizes, 1e-9), 0.0)
         for i, j in zip(idle, space.rng.choice(len(share), len(idle), p=share / share.sum()), strict=True):
             cells.centers[i] = cells.centers[j] + 0.25 * cells.distances[j] * space.direction()
-            cells.sizes[i], cells.distances[i] = cells.sizes[j] / 2.0, cells.distances[j]
-            cells.errors[i], cells.noise[i], cells.measured[i] = cells.errors[j], cells.noise[j], False
+            cells.sizes[i] = cells.sizes[j] / 2.0
+            _follow(cells, i, j)
     cells.centers = into_ball(cells.centers, space.radius)
     return cells
+
+
+def _follow(cells: Cells, i: int, j: int) -> None:
+    """Let cell i, which has not been measured, start with what is known about cell j."""
+    for known in (cells.distances, cells.errors, cells.noise, cells.beyond):
+        known[i] = known[j]
+    cells.measured[i] = False
 
 
 def _gains(cells: Cells, trusted: BoolArray, space: Space, count_noise: float) -> tuple[list[int], list[float]]:

@@ -86,17 +86,29 @@ class NoisyCounts:
     def deviation(self) -> float:
         return self.noise.deviation(1)
 
-    def estimate(self) -> NormCounts | None:
+    @property
+    def by_octave(self) -> FloatArray:
+        """Noisy number of rows in each octave."""
+        return np.asarray(self.counts.reshape(-1, self.bins_per_octave).sum(axis=1))
+
+    @property
+    def above(self) -> NDArray[np.bool_]:
+        """Which octaves have more rows than noise alone would show."""
+        by_octave = self.by_octave
+        log_chance = -np.log(self.risk * octave_weights(by_octave.size))
+        return np.asarray(by_octave > sum_bound(self.noise, self.bins_per_octave, log_chance))
+
+    def estimate(self, far: NDArray[np.bool_] | None = None) -> NormCounts | None:
         """The numbers of rows from the counts that stand above the noise; None if none does.
 
         Octaves above a threshold count, and those beside them, which contain the tails of their norms. The number of
         rows from a bin outwards falls with the norm, so its noisy values are replaced by the nearest ones that fall.
+        `far` are further octaves that are known to hold rows. They are a group of their own, and no tail begins there.
         """
-        by_octave = self.counts.reshape(-1, self.bins_per_octave).sum(axis=1)
-        log_chance = -np.log(self.risk * octave_weights(by_octave.size))
-        above = by_octave > sum_bound(self.noise, self.bins_per_octave, log_chance)
+        above = self.above if far is None else self.above | far
         if not np.any(above):
             return None
+        groups = np.flatnonzero(far if far is not None else ())
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
         # Noisy number of rows from each bin outwards, and its standard deviation.
@@ -104,10 +116,12 @@ class NoisyCounts:
         spread = self.deviation * np.sqrt(np.arange(bins.size, 0, -1.0))
         seen = np.flatnonzero(outwards > _SEEN_TAIL * spread)
         n_seen = int(seen[-1]) + 1 if seen.size else bins.size
+        if groups.size:
+            n_seen = max(n_seen, int(np.searchsorted(bins, (groups[-1] + 1) * self.bins_per_octave)))
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
         n_rows = float(counts.sum())
-        if n_rows > _MANY_ROWS * self.deviation:
+        if n_rows > _MANY_ROWS * self.deviation and not groups.size:
             counts += self._continuation(bins, n_seen, outwards, spread)
             counts *= n_rows / counts.sum()
         return NormCounts(counts=counts, variance=n_seen * self.deviation**2)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
 from pais._base import validate
 from pais._base.lattice import (
@@ -37,12 +39,33 @@ from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
-from pais.mechanisms.noise import NoiseLaw
+from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.planning.column_survey import ColumnBounds, ColumnRange
-from pais.planning.facts import Findings, NoisyCounts, NormCounts, Stage, Stages, Survey, SurveyNoise, combined
+from pais.planning.facts import (
+    Findings,
+    NoisyCounts,
+    NormCounts,
+    Stage,
+    Stages,
+    Survey,
+    SurveyNoise,
+    combined,
+    octave_weights,
+)
 from pais.planning.plan import radius_at
 from pais.privacy.guarantee import warn
 from pais.privacy.rules import NormDistribution, UniformRule
+
+BoolArray = NDArray[np.bool_]
+
+# Probability that noise alone shows a group of rows beyond the others, and how many octaves beyond them it is looked
+# for, nearer ones at lower thresholds. A group counts by its norm about the origin if that is at least so many times as
+# large as the norm of the center. Tuned on the sets `far-` of benchmarks.regimes.
+_FAR_RISK, _FAR_OCTAVES, _FAR_FROM_CENTER = 0.01, 6, 2.0
+
+# If no octave stands out of the noise, as many neighbouring ones may do so together, and noise alone shows some with
+# this probability. The norms of a few rows lie within a factor of eight in most tables.
+_MOST_WINDOW, _WINDOW_RISK = 3, 0.02
 
 # Typical norm of the rows in an octave, as a share of its upper edge: the middle of the octave.
 _TYPICAL_NORM = 0.75
@@ -175,12 +198,14 @@ class NormStage(Stage):
     """The norms of the rows about the center of a ball, and the center itself if it is not stated.
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
-    histogram has. The sums for the mean come from the same pass.
+    histogram has. The sums for the mean come from the same pass. With `joined`, both histograms together say
+    which octaves hold rows: a few rows far beyond the others may be clusters of k-means.
     """
 
     name: str = "norms"
     origin: Ball
     random_state: RandomState | BitSource
+    joined: bool = False
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, IntArray, IntArray]:
         engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM)
@@ -193,7 +218,8 @@ class NormStage(Stage):
         collecting, counts, sums = totals
         # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
         lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
-        coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
+        octaves = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1)
+        coarse = octaves.estimate()
         left, center, share = 1.0 - noise.scale_share, self.origin.center, 1.0
         if center is None:
             center = (0.0,) * engine.n_features
@@ -208,7 +234,12 @@ class NormStage(Stage):
         rest = noise.on_counts(left)
         bins = _bins_for(share * n_rows / rest.deviation(1))
         noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
-        fine = noisy.estimate()
+        if self.joined and share == 1.0:
+            moved = 0.0 if self.origin.center is not None else float(np.linalg.norm(center, ord=self.origin.order))
+            better, far = _joined(noisy, octaves, moved)
+            fine = better.estimate(far)
+        else:
+            fine = noisy.estimate()
         ball = replace(self.origin, center=center)
         if coarse is None or fine is None:
             return engine, FoundNorms(ball, coarse, None) if fine is None else FoundNorms(ball, fine, noisy)
@@ -216,6 +247,72 @@ class NormStage(Stage):
             # The number of rows comes from the first histogram, which counts all of them.
             return engine, FoundNorms(ball, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows)), None)
         return engine, FoundNorms(ball, combined(coarse, fine), noisy)
+
+
+def _joined(noisy: NoisyCounts, octaves: NoisyCounts, moved: float) -> tuple[NoisyCounts, BoolArray]:
+    """Octaves that hold rows by both histograms together, and the counts with what both say about these octaves.
+
+    The noise of an octave is smaller in the first histogram, which has fewer bins. Its norms are about the origin. They
+    are about the same as those about a center that is much nearer than the octave. Octaves beyond a gap are looked at
+    if the last histogram shows where most rows are, and all octaves if it shows none.
+    """
+    above, fine = noisy.above, noisy.by_octave
+    known = edges()[:-1:BINS_PER_OCTAVE] >= _FAR_FROM_CENTER * moved
+    own, other = (noisy.bins_per_octave * noisy.deviation**2) ** -1.0, np.where(known, octaves.deviation**-2.0, 0.0)
+    both, variance = (own * fine + other * octaves.counts) / (own + other), 1.0 / (own + other)
+    if np.any(above):
+        # Where only the last histogram counts, a group must stand out as clearly as any rows.
+        far = _beyond_gap(above, fine, both, variance, noisy.noise) & (known | above)
+    else:
+        far = _window(both, variance, noisy.noise)
+    counts = noisy.counts.reshape(-1, noisy.bins_per_octave) + (far * (both - fine) / noisy.bins_per_octave)[:, None]
+    return replace(noisy, counts=counts.ravel()), far
+
+
+def _beyond_gap(
+    above: BoolArray, fine: FloatArray, both: FloatArray, variance: FloatArray, noise: NoiseLaw
+) -> BoolArray:
+    """Octaves with rows beyond a gap, seen from the run of octaves that holds most rows.
+
+    An octave counts alone or together with the next one, since a cluster can lie on the edge between them.
+    """
+    run = np.cumsum(np.append(True, above[1:] != above[:-1]))
+    bulk = np.argmax(np.bincount(run, np.where(above, fine, 0.0)))
+    top = int(np.flatnonzero(run == bulk)[-1])
+    place = np.arange(top + 2, min(top + _FAR_OCTAVES + 1, above.size - 1))
+    weights = (place - top) ** -1.5
+    bound = _bounds(noise, _FAR_RISK * weights / (2.0 * weights.sum()))
+    alone = both[place] > bound * np.sqrt(variance[place])
+    paired = both[place] + both[place + 1] > bound * np.sqrt(variance[place] + variance[place + 1])
+    far = np.zeros_like(above)
+    far[place] = alone | paired
+    far[place + 1] |= paired & ~alone
+    far[place] |= above[place]
+    return far
+
+
+def _window(both: FloatArray, variance: FloatArray, noise: NoiseLaw) -> BoolArray:
+    """The one to three neighbouring octaves that stand out most from the noise, if they do; else none."""
+    # A wrong octave costs the more, the more extreme its norms are.
+    weights, best, found = np.square(octave_weights(both.size)), 0.0, np.zeros(both.size, dtype=bool)
+    weights /= weights.sum()
+    for width in range(1, _MOST_WINDOW + 1):
+        ones = np.ones(width)
+        total, spread = np.convolve(both, ones, "valid"), np.sqrt(np.convolve(variance, ones, "valid"))
+        bound = _bounds(noise, _WINDOW_RISK / _MOST_WINDOW * weights[: total.size])
+        margin = total / spread - bound
+        place = int(np.argmax(margin))
+        if margin[place] > best:
+            best, found = float(margin[place]), np.zeros(both.size, dtype=bool)
+            found[place : place + width] = True
+    return found
+
+
+def _bounds(noise: NoiseLaw, chance: FloatArray) -> FloatArray:
+    """Number of standard deviations that noise exceeds with these probabilities, at most."""
+    if isinstance(noise, GaussianNoise):
+        return np.asarray(-special.ndtri(chance))
+    return np.asarray(-np.log(2.0 * chance) / math.sqrt(2.0))
 
 
 def _bins_for(signal: float) -> int:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import pais
-from pais.kmeans.clustering import cells_from_spread, denoise, spread_of_moment
+from pais._base.randomness import bit_source
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.clustering import Clustering, cells_from_spread, denoise, spread_of_moment
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import into_ball, merge, nearest
+from pais.kmeans.rounds import ResidualSample, ResidualSummary
 
 
 @pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
@@ -93,3 +96,54 @@ def test_noisy_counts_that_are_all_zero_give_centers_in_the_ball(mechanism: str,
     value = pais.fit(rows, settings).value
     assert not np.any(value.noisy_counts)
     assert np.all(np.linalg.norm(value.centers, axis=1) <= 6.0)
+
+
+# -- clips: how far rows may be from the center of their cell ------------------------------------------------------
+
+
+def clustering_of(cells: int, radius: float = 100.0) -> Clustering:
+    """A clustering in two columns whose cells are at the origin and have not been measured."""
+    norms = pais.NormDistribution.from_histogram([0.0, 0.5 * radius, radius], [5_000.0, 5_000.0])
+    plan = pais.plan_kmeans(n_clusters=cells, n_features=2, epsilon=1.0, ball=pais.Ball(radius=radius), norms=norms)
+    mechanism = plan.mechanism
+    sample = ResidualSample(
+        WeightedRows(rows=np.zeros((1, 2)), weights=np.ones(1)),
+        mechanism.residual_rounds,
+        n_rows=10_000.0,
+        largest_weight=1.0,
+    )
+    made = Clustering(mechanism, sample, np.random.default_rng(0), bit_source(0), 10_000.0)
+    made._start(np.eye(2), np.zeros((cells, 2)), 1.0, 0.0)
+    return made
+
+
+def test_rows_may_be_beyond_the_clip_if_their_mean_moved_by_all_of_it() -> None:
+    made = clustering_of(4)
+    made.cells.errors[3] = 100.0
+    means, clip = np.array([[10.0, 0.0], [3.0, 0.0], [10.0, 0.0], [10.0, 0.0]]), np.full(4, 10.0)
+    beyond = made._beyond(means, np.array([0.0, 0.0, 99.0, 0.0]), clip)
+    # The second mean is well within its clip. Noise explains the third move, and the error of the old center the last.
+    np.testing.assert_allclose(beyond, [100.0, 0.0, 0.0, 0.0])
+
+
+def test_a_clip_covers_what_may_be_beyond_it() -> None:
+    made = clustering_of(2)
+    made.cells.beyond[1] = 50.0**2
+    summary = made._summarise(made.plan.residual_rounds[1])
+    assert summary.clip[0] < 20.0
+    assert summary.clip[1] > 50.0
+
+
+def test_the_distance_of_a_wide_cell_is_not_shrunk_to_that_of_the_others() -> None:
+    round_ = clustering_of(2).plan.residual_rounds[-1]
+    sizes, clip = np.array([2000.0, 2000.0, 2000.0, 500.0]), np.array([2.0, 2.0, 2.0, 100.0])
+    summary = ResidualSummary(
+        noisy_counts=sizes,
+        noisy_distances=sizes * np.array([1.0, 1.0, 1.0, 80.0]),
+        noisy_residuals=np.zeros((4, 2)),
+        clip=clip,
+        whole=np.zeros(4, dtype=bool),
+    )
+    distances = Clustering._distances(summary, round_, sizes, np.ones(4, dtype=bool))
+    assert np.all(distances[:3] < 5.0)
+    assert distances[3] > 60.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 
 import pais
 from pais import ArgumentError, Ball, DataError
-from pais._base.lattice import WIDEST
+from pais._base.lattice import N_OCTAVES, OCTAVES, WIDEST
 from pais._base.randomness import SecureBits
 from pais.accounting.ledger import accounts
 from pais.data.sources import source
-from pais.planning.facts import Stages, SurveyNoise
-from pais.planning.norm_survey import survey, survey_stages
+from pais.mechanisms.noise import GaussianNoise, NoiseLaw, laplace_noise
+from pais.planning.facts import NoisyCounts, Stages, SurveyNoise
+from pais.planning.norm_survey import _joined, survey, survey_stages
 from tests.support.sampler_cases import cloud
 
 # ---------------------------------------------------------------- what it withstands
@@ -80,6 +82,102 @@ def test_the_radius_is_an_edge_of_a_public_bin() -> None:
     for seed in range(5):
         position = 12.0 * math.log2(survey(cloud(seed=seed), epsilon=0.5, random_state=seed).ball.radius)
         assert abs(position - round(position)) < 1e-9
+
+
+# ---------------------------------------------------------------- small groups far beyond the other rows
+
+
+def histograms(rows: int, *, seed: int, at: int = 3) -> tuple[NoisyCounts, NoisyCounts]:
+    """Counts of 6,000 rows in an octave and of more rows `at` octaves beyond it, in four bins per octave and in one."""
+    rng, true = np.random.default_rng(seed), np.zeros(N_OCTAVES)
+    true[OCTAVES], true[OCTAVES + at] = 6_000.0, rows
+    fine = np.repeat(true / 4.0, 4) + rng.normal(scale=80.0, size=4 * N_OCTAVES)
+    coarse = true + rng.normal(scale=130.0, size=N_OCTAVES)
+    return (
+        NoisyCounts(counts=fine, bins_per_octave=4, noise=GaussianNoise(scale=80.0)),
+        NoisyCounts(counts=coarse, bins_per_octave=1, noise=GaussianNoise(scale=130.0)),
+    )
+
+
+def test_two_histograms_show_a_group_of_rows_that_one_of_them_hides() -> None:
+    seen, alone, counted = [], [], []
+    for seed in range(50):
+        fine, coarse = histograms(450, seed=seed)
+        better, far = _joined(fine, coarse, 0.0)
+        seen.append(far[OCTAVES + 3])
+        alone.append(fine.above[OCTAVES + 3])
+        counted.append(better.by_octave[OCTAVES + 3])
+    assert np.mean(seen) > 0.8
+    assert np.mean(alone) < 0.3
+    # The noise of both histograms together: 1 / sqrt(1/160^2 + 1/130^2) = 101.
+    assert np.std(np.array(counted)[seen]) < 110.0
+
+
+def test_noise_alone_seldom_shows_a_group_of_rows() -> None:
+    found = [np.any(_joined(*histograms(0, seed=seed), 0.0)[1]) for seed in range(300)]
+    assert np.mean(found) < 0.05
+
+
+def test_norms_about_the_origin_say_nothing_about_rows_near_a_far_center() -> None:
+    fine, coarse = histograms(0, seed=1)
+    counts = coarse.counts.copy()
+    counts[OCTAVES + 3] += 5_000.0
+    coarse = replace(coarse, counts=counts)
+    assert np.any(_joined(fine, coarse, 1.0)[1])
+    better, far = _joined(fine, coarse, 2.0**6)
+    assert not np.any(far)
+    assert np.array_equal(better.counts, fine.counts)
+
+
+def test_a_group_is_counted_and_no_tail_is_continued_beyond_it() -> None:
+    fine, coarse = histograms(900, seed=0)
+    better, far = _joined(fine, coarse, 0.0)
+    found = better.estimate(far)
+    assert found is not None
+    by_octave = found.counts.reshape(N_OCTAVES, -1).sum(axis=1)
+    assert 500.0 < by_octave[OCTAVES + 2 : OCTAVES + 5].sum() < 1_300.0
+    assert by_octave[OCTAVES + 5 :].sum() == 0.0
+
+
+def test_a_few_rows_stand_out_in_the_octaves_that_they_share() -> None:
+    """150 rows in two octaves, none of which stands out: the last histogram has two bins per octave."""
+    seen, noise = [], GaussianNoise(scale=18.0)
+    for seed in range(100):
+        rng, true = np.random.default_rng(seed), np.zeros(N_OCTAVES)
+        true[OCTAVES + 2 : OCTAVES + 4] = 75.0
+        fine = NoisyCounts(
+            counts=np.repeat(true / 2.0, 2) + rng.normal(scale=18.0, size=2 * N_OCTAVES), bins_per_octave=2, noise=noise
+        )
+        coarse = replace(fine, counts=true + rng.normal(scale=43.0, size=N_OCTAVES), bins_per_octave=1)
+        better, far = _joined(fine, replace(coarse, noise=GaussianNoise(scale=43.0)), 0.0)
+        seen.append((better.estimate(far) is not None, fine.estimate() is not None))
+    together, alone = np.mean(seen, axis=0)
+    assert together > 0.85
+    assert alone < 0.6
+
+
+def test_noise_alone_seldom_shows_rows() -> None:
+    found = []
+    for seed in range(300):
+        rng, scales = np.random.default_rng(seed), {2: 18.0, 1: 43.0}
+        fine, coarse = (
+            NoisyCounts(
+                counts=rng.normal(scale=scale, size=bins * N_OCTAVES),
+                bins_per_octave=bins,
+                noise=GaussianNoise(scale=scale),
+            )
+            for bins, scale in scales.items()
+        )
+        found.append(np.any(_joined(fine, coarse, 0.0)[1]))
+    assert np.mean(found) < 0.05
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(scale=80.0), laplace_noise(80.0)])
+def test_an_empty_histogram_shows_no_group(noise: NoiseLaw) -> None:
+    empty = NoisyCounts(counts=np.zeros(N_OCTAVES), bins_per_octave=1, noise=noise)
+    better, far = _joined(empty, empty, 0.0)
+    assert not np.any(far)
+    assert better.estimate(far) is None
 
 
 # ---------------------------------------------------------------- what it refuses
