@@ -75,7 +75,12 @@ COMMANDS = (
     Command("elbow", "benchmarks.elbow --seeds 4", "elbow-costs elbow-choices", 2.5),
     Command("people", "benchmarks.people --seeds 10", "people", 1.0),
     Command("pca", "benchmarks.pca --seeds 5", "pca-captured pca-intervals", 3.5),
-    Command("regression", "benchmarks.regression --seeds 2", "regression-small regression-large", 3.5),
+    Command(
+        "regression",
+        "benchmarks.regression --seeds 2",
+        "regression-small regression-large regression-drowned",
+        5.5,
+    ),
     Command("logistic", "benchmarks.logistic --seeds 2 --epsilon 0.1 1", "logistic-loss", 3.5),
     Command("coverage-models", "benchmarks.coverage_models --epsilon 0.5 1 5 --seeds 40", "coverage-models", 20.0),
     Command("coverage", f"benchmarks.coverage --resume {PLACE / 'coverage.jsonl'}", "coverage-statistics", 45.0),

@@ -33,6 +33,7 @@ _JUDGED = {
     "regimes": ("median", "goal"),
     "regimes: missed: one center": ("worst / one center", "1.05"),
     "regimes-areas": ("area", "goal"),
+    "regression-drowned": ("nothing stated", "AdaSSP, tight noise"),
     "regression-large": ("constrained", "goal"),
     "regression-small": ("pais", "AdaSSP, published"),
     "stream-memory": ("over smallest", "1.1"),

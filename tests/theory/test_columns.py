@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ from pais.accounting.ledger import accounts
 from pais.data.engines.base import Engine, Fold
 from pais.data.kinds import Auto
 from pais.data.sources import source
+from pais.planning import column_survey
 from pais.planning.column_survey import (
     ColumnBounds,
     ColumnRange,
     _CellCounts,
+    _crowds,
     _means,
     _OctaveTotals,
     clipped_total,
@@ -120,7 +121,7 @@ def test_a_unit_changes_counts_and_sums_by_at_most_one_in_each_column(max_rows: 
 
 
 def stages_of(
-    monkeypatch: pytest.MonkeyPatch, rows: Floats, noise: SurveyNoise, work: Callable[[], object] | None = None
+    monkeypatch: pytest.MonkeyPatch, rows: Floats, noise: SurveyNoise, *, shaped: bool = False
 ) -> list[float]:
     """Loss of a row in each stage of the bounds, from the noise that is drawn: shifts, or epsilons for pure noise."""
     d, losses = rows.shape[1], []
@@ -132,7 +133,7 @@ def stages_of(
         return draw_steps(self, shape, lattice, bits, **more)
 
     monkeypatch.setattr(law, "draw_steps", draw)
-    found(rows, noise)
+    found(rows, noise, shaped=shaped)
     return losses
 
 
@@ -155,6 +156,50 @@ def test_the_noise_of_all_stages_is_within_the_price(
     assert whole(losses, noise) == pytest.approx(stated(noise), rel=1e-9)
     parts = [noise.part(share) for share in (noise.columns_share, 1.0 - noise.columns_share)]
     assert whole([stated(part) for part in parts], noise) <= stated(noise) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("d", [1, 7])
+def test_the_noise_of_shaped_columns_is_within_the_price(
+    d: int, noise: SurveyNoise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows: the octaves are released twice, and nothing else."""
+    losses = stages_of(monkeypatch, np.random.default_rng(0).standard_normal((100, d)), noise, shaped=True)
+    assert len(losses) == 2
+    assert whole(losses, noise) <= stated(noise)
+    assert whole(losses, noise) == pytest.approx(stated(noise), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 30])
+@pytest.mark.parametrize("few", [True, False])
+def test_the_noise_of_columns_with_a_target_is_within_the_price(
+    few: bool, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row moves one entry of each column, so its squared shift is the sum over columns of 1 / scale^2."""
+    squares: list[float] = []
+    draw_steps = GaussianNoise.draw_steps
+
+    def draw(self: Any, shape: Any, lattice: Lattice, bits: BitSource, **more: Any) -> IntArray:
+        # Histograms have two sides of 200 octaves of one or more bins, and means one entry for each column.
+        n_columns = shape[0] if shape[0] < 400 else shape[0] / (400 * bins)
+        squares.append(n_columns / self.scale**2)
+        return draw_steps(self, shape, lattice, bits, **more)
+
+    bins = 1 if few else 4
+    monkeypatch.setattr(column_survey, "_bins_for", lambda signal: bins)
+    monkeypatch.setattr(GaussianNoise, "draw_steps", draw)
+    rows = np.random.default_rng(0).standard_normal((100 if few else 100_000, d))
+    engine, places, crowds = source(rows), range(d), _crowds([False] * (d - 1) + [True])
+    totals = octave_totals(engine, places, seeded=True)
+    column_ranges(totals, engine, places, GAUSSIAN, bit_source(0, stream=2), crowds, shaped=True)
+    if not few:
+        # The first histogram has one bin for each octave.
+        n_laws = len(set(crowds))
+        squares[:n_laws] = [4.0 * square for square in squares[:n_laws]]
+    assert math.fsum(squares) <= GAUSSIAN.shift**2
+    assert math.fsum(squares) == pytest.approx(GAUSSIAN.shift**2, rel=1e-9)
+    assert math.fsum(1.0 / crowd for crowd in crowds) == pytest.approx(1.0, rel=1e-12)
+    assert crowds[-1] <= min(d, 1.0 / 0.3)
 
 
 def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +231,10 @@ def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytes
 # ---------------------------------------------------------------- what it finds
 
 
-def found(rows: Floats, noise: SurveyNoise, seed: int = 0) -> tuple[ColumnRange, ...]:
+def found(rows: Floats, noise: SurveyNoise, seed: int = 0, *, shaped: bool = False) -> tuple[ColumnRange, ...]:
     engine, places = source(rows), range(rows.shape[1])
-    return column_ranges(octave_totals(engine, places, seeded=True), engine, places, noise, bit_source(seed, stream=2))
+    totals = octave_totals(engine, places, seeded=True)
+    return column_ranges(totals, engine, places, noise, bit_source(seed, stream=2), shaped=shaped)
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
@@ -223,9 +269,12 @@ def test_bounds_from_few_cells_are_not_clear() -> None:
 
 def test_missing_and_extreme_cells_raise_no_error() -> None:
     for seed in range(30):
-        for column in found(messy(200, 3, seed), SurveyNoise(shift=1.0), seed):
-            assert math.isfinite(column.center)
-            assert 1e-100 < column.scale < 1e100
+        for noise, shaped in ((SurveyNoise(shift=1.0), False), (GAUSSIAN, True)):
+            for column in found(messy(200, 3, seed), noise, seed, shaped=shaped):
+                assert math.isfinite(column.center)
+                assert math.isfinite(column.mean)
+                assert 1e-100 < column.scale < 1e100
+                assert 1e-100 < column.deviation < 1e100
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -300,6 +349,27 @@ def test_means_and_deviations_follow_from_the_same_counts() -> None:
     for cells, column in zip(rows.T, ranges, strict=True):
         assert abs(column.mean - cells.mean()) < 0.3 * cells.std()
         assert 0.7 < column.deviation / cells.std() < 1.5
+
+
+def test_shapes_find_columns_that_the_noise_of_single_octaves_hides() -> None:
+    rng, n, d = np.random.default_rng(0), 10_000, 20
+    kinds = [rng.normal(100.0, 30.0, (n, d)), rng.lognormal(8.0, 0.8, (n, d)), -rng.exponential(1e-3, (n, d))]
+    for rows in (*kinds, (rng.random((n, d)) < 0.3).astype(float)):
+        ranges = found(rows, SurveyNoise(shift=0.005), shaped=True)
+        # The noise of a count is about as large as a tenth of the rows.
+        assert sum(column.clear for column in ranges) >= 0.5 * d
+        near = [
+            0.3 < column.deviation / cells.std() < 3.0 and abs(column.mean - cells.mean()) < 1.5 * cells.std()
+            for cells, column in zip(rows.T, ranges, strict=True)
+        ]
+        assert np.mean(near) >= 0.8
+
+
+def test_a_column_without_a_known_size_gets_a_large_scale() -> None:
+    rows = np.random.default_rng(0).normal(100.0, 30.0, (10, 20))
+    ranges = found(rows, SurveyNoise(shift=0.005), shaped=True)
+    assert not any(column.clear for column in ranges)
+    assert np.median([column.deviation for column in ranges]) > 1e3
 
 
 def test_rare_values_are_not_blown_up() -> None:

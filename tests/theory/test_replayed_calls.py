@@ -41,7 +41,7 @@ def people() -> Any:
     who = np.append(np.repeat(np.arange(N_PEOPLE), ROWS_EACH), [N_PEOPLE] * 5)
     size = len(who) - 5
     far = np.full(5, 40.0)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "who": who,
             "x": np.append(rng.normal(size=size), far),
@@ -50,6 +50,7 @@ def people() -> Any:
             "buys": np.append(rng.random(size) < 0.4, [True, False, True, True, True]),
         }
     )
+    return table.assign(twice=2.0 * table["x"], square=table["x"] ** 2, opposite=-table["y"])
 
 
 TABLE = people()
@@ -60,6 +61,8 @@ OF_PEOPLE, ONE_PERSON = TABLE, TABLE.iloc[-5:]
 STATED = {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}
 AUTO: dict[str, Any] = {"x": "auto", "y": "auto"}
 AUTO_CLASSES = {**AUTO, "buys": bool}
+# With so many columns, the target has other noise in the survey than the features.
+FOUR = ["x", "twice", "square", "opposite"]
 GROUPS = {"group": ["a", "b"]}
 
 
@@ -144,6 +147,10 @@ CASES = {
     "pca": Case(call=model(pais.DPPCA, AUTO, n_components=1)),
     "linear regression": Case(call=model(pais.DPLinearRegression, AUTO, target="y")),
     "linear regression about people": Case(call=model(pais.DPLinearRegression, AUTO, target="y", **PEOPLE), unit=True),
+    "linear regression on four columns": Case(call=model(pais.DPLinearRegression, FOUR, target="y")),
+    "linear regression on four columns about people": Case(
+        call=model(pais.DPLinearRegression, FOUR, target="y", **PEOPLE), unit=True
+    ),
     "logistic regression": Case(call=model(pais.DPLogisticRegression, AUTO_CLASSES, target="buys"), release=0.7),
     "logistic regression about people": Case(
         call=model(pais.DPLogisticRegression, AUTO_CLASSES, target="buys", **PEOPLE), unit=True, release=0.6
@@ -195,14 +202,19 @@ def shares_of(move: Move, plan: pais.Plan, record: Any) -> tuple[float, float]:
 # -- what only a threshold shows ------------------------------------------------------------------------------
 
 
-def bounds_of_a_column(epsilon: float) -> Call:
+def bounds_of_a_column(epsilon: float, *, shaped: bool = False) -> Call:
     noise = SurveyNoise(epsilon=epsilon)
 
     def call(table: Any, seed: Any) -> Any:
         engine, bits = pais.source(table), bit_source(seed)
-        return column_ranges(octave_totals(engine, [0], seeded=not bits.private), engine, [0], noise, bits)
+        totals = octave_totals(engine, [0], seeded=not bits.private)
+        return column_ranges(totals, engine, [0], noise, bits, shaped=shaped)
 
     return call
+
+
+def shapes_of_a_column(epsilon: float) -> Call:
+    return bounds_of_a_column(epsilon, shaped=True)
 
 
 def survey_of_norms(epsilon: float) -> Call:
@@ -211,13 +223,13 @@ def survey_of_norms(epsilon: float) -> Call:
 
 @pytest.mark.parametrize(
     ("call", "signal", "share"),
-    [(bounds_of_a_column, 150.0, 0.7), (survey_of_norms, 106.0, 0.92)],
-    ids=["bounds of a column", "survey of norms"],
+    [(bounds_of_a_column, 150.0, 0.7), (shapes_of_a_column, 50.0, 0.7), (survey_of_norms, 106.0, 0.92)],
+    ids=["bounds of a column", "shapes of a column", "survey of norms"],
 )
 def test_the_number_of_bins_follows_from_released_counts(
     call: Callable[[float], Call], signal: float, share: float
 ) -> None:
-    """With the record there are just as many rows as a finer histogram needs, and without it one too few."""
+    """With the record there are just as many rows as a finer histogram or clear bounds need; without it one too few."""
     rows = np.random.default_rng(0).normal(5.0, 1.0, size=(1000, 1))
     deviation = (len(rows) - 0.5) / signal
     epsilon = math.sqrt(2.0) / (share * deviation)

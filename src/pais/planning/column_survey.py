@@ -1,6 +1,7 @@
 """Private bounds of "auto" columns: a center and a half-range for each, found from noisy counts of cells.
 
-Columns of a regression get a mean and a deviation instead, from the same counts.
+Columns of a regression get a mean and a deviation instead, from the same counts. If the first stage shows too few cells
+for clear bounds, the octaves are released once more instead of the later stages, and shapes are fitted to them.
 
 There are three stages and two passes over the rows. The first stage counts cells by sign and octave, which gives the
 magnitude of a column. The second releases a noisy mean within that magnitude. The first pass adds up the cells of each
@@ -25,6 +26,7 @@ from pais.data.engines.base import Engine, Fold
 from pais.data.engines.blocks import Block
 from pais.data.kinds import Auto
 from pais.mechanisms.noise import NoiseLaw
+from pais.planning.column_shapes import fitted_columns
 from pais.planning.facts import NoisyCounts, NormCounts, Stage, SurveyNoise
 from pais.planning.tails import Spread
 
@@ -45,6 +47,9 @@ _LEAST_RANGE, _NEARLY_ZERO = 1e-9, 2.0**-90
 
 # Shares of the three stages.
 _MAGNITUDE_SHARE, _MEAN_SHARE, _SIZE_SHARE = 0.2, 0.1, 0.7
+
+# Share of a target in the counts of octaves, at least; the other columns share the rest evenly.
+_TARGET_SHARE = 0.3
 
 # Steps in the upper edge of an octave, in which its cells are added up, as a power of two.
 _STEP_BITS = 24
@@ -118,7 +123,9 @@ class ColumnBounds(Stage):
     ) -> tuple[Engine, dict[str, ColumnRange]]:
         schema = engine.schema
         assert schema is not None
-        ranges = column_ranges(totals, engine, _open_positions(engine), noise, bits)
+        targets = {column.name for column in schema.columns if getattr(column, "is_target", False)}
+        crowds = _crowds([name in targets for name in schema.open])
+        ranges = column_ranges(totals, engine, _open_positions(engine), noise, bits, crowds, shaped=bool(targets))
         found = dict(zip(schema.open, ranges, strict=True))
         if self.choose is not None:
             found = {name: self.choose(name, column) for name, column in found.items()}
@@ -142,26 +149,52 @@ def octave_totals(engine: Engine, positions: Sequence[int], *, seeded: bool) -> 
     return np.asarray(engine.fold(_OctaveTotals(positions=tuple(positions)), seeded=seeded))
 
 
+def _crowds(targets: Sequence[bool]) -> tuple[float, ...]:
+    """For each column, among how many columns an even price would give it the same noise. The inverses add up to 1.
+
+    A target has less noise than the others: without its scale, there is nothing to predict.
+    """
+    d, n_targets = len(targets), sum(targets)
+    if n_targets == 0 or d * _TARGET_SHARE <= n_targets:
+        return (float(d),) * d
+    others = (d - n_targets) / (1.0 - _TARGET_SHARE)  # [note: columns-10]
+    return tuple(n_targets / _TARGET_SHARE if target else others for target in targets)
+
+
 def column_ranges(
-    totals: IntArray, engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
+    totals: IntArray,
+    engine: Engine,
+    positions: Sequence[int],
+    noise: SurveyNoise,
+    bits: BitSource,
+    crowds: Sequence[float] | None = None,
+    *,
+    shaped: bool = False,
 ) -> tuple[ColumnRange, ...]:
     """Release bounds for the columns at some positions, each of which holds numbers in its own units.
 
     `totals` are the `octave_totals` of these columns. A cell that is missing contributes nothing to its column. With
-    units, a row with a missing cell contributes nothing.
+    units, a row with a missing cell contributes nothing. `crowds` says how columns share the price of the octaves, by
+    default evenly. If `shaped` and few cells are above the noise, means and deviations are those of shapes that fit.
 
     Notes
     -----
-    Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
+    Guarantee. All stages together cost at most `noise`: `tests/theory/test_columns.py`.
     """
     places, d = tuple(positions), len(positions)
-    _, first = _sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits)
-    rough = [_rough_range(sides) for sides in first]
+    crowds = (float(d),) * d if crowds is None else crowds
+    octaves, first = _sides(totals[..., 0], engine, [1] * d, _laws(noise, _MAGNITUDE_SHARE, crowds), bits)
     n_cells = [number_of_cells(sides) for sides in first]
+    law = noise.on_cells(_SIZE_SHARE, d)
+    if shaped and max(n_cells) < _CLEAR * law.deviation(1):
+        # The rest of the price is for a second release of the same counts.
+        rest = _laws(noise, _MEAN_SHARE + _SIZE_SHARE, crowds)  # [note: columns-9]
+        return _shaped_ranges(octaves, _sides(totals[..., 0], engine, [1] * d, rest, bits)[0])
+    rough = [_rough_range(sides) for sides in first]
     means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
     counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
-    law = noise.on_cells(_SIZE_SHARE, d)
-    noisy, estimates = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
+    bins = [_bins_for(number / law.deviation(1)) for number in n_cells]
+    noisy, estimates = _sides(counts, engine, bins, [law] * d, bits)
     ranges = []
     for coarse, before, mean, fine, sides in zip(rough, first, means, estimates, noisy, strict=True):
         spread = None
@@ -183,6 +216,33 @@ def column_ranges(
         bounds = replace(bounds, spread=spread)
         ranges.append(with_moments(bounds, coarse, before, fine, mean, law.deviation(1)))
     return tuple(ranges)
+
+
+def _laws(noise: SurveyNoise, share: float, crowds: Sequence[float]) -> list[NoiseLaw]:
+    """The noise on the cells of each column in a stage with this share."""
+    laws = {crowd: noise.on_cells(share, crowd) for crowd in dict.fromkeys(crowds)}
+    return [laws[crowd] for crowd in crowds]
+
+
+def _shaped_ranges(
+    first: Sequence[Sequence[NoisyCounts]], second: Sequence[Sequence[NoisyCounts]]
+) -> tuple[ColumnRange, ...]:
+    """Means and deviations of columns from two releases of their octaves, which count by their precision."""
+    counts, precision = np.zeros((len(first), 2, 2 * OCTAVES)), np.zeros(len(first))
+    for release in (first, second):
+        each = np.array([below.deviation**-2.0 for below, _ in release])
+        counts += each[:, None, None] * np.array([[side.counts for side in sides] for sides in release])
+        precision += each
+    return tuple(
+        replace(
+            apart(column.low, column.high),
+            seen=column.seen,
+            clear=column.clear,
+            mean=_short(column.mean),
+            deviation=_short(column.deviation),
+        )
+        for column in fitted_columns(counts / precision[:, None, None], 1.0 / np.sqrt(precision))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +317,7 @@ def _gaps(
 
 
 def _sides(
-    counts: IntArray, engine: Engine, bins_per_octave: Sequence[int], noise: NoiseLaw, bits: BitSource
+    counts: IntArray, engine: Engine, bins_per_octave: Sequence[int], laws: Sequence[NoiseLaw], bits: BitSource
 ) -> tuple[list[list[NoisyCounts]], list[list[NormCounts | None]]]:
     """For each column, the noisy numbers of cells below and above its center, by size, and their estimates.
 
@@ -269,17 +329,31 @@ def _sides(
         for column, bins in zip(counts, bins_per_octave, strict=True)
         for side in column
     ]
-    ends = np.cumsum([side.size for side in merged])
     # A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column.
     lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)
-    noisy = lattice.decode(noise.added_to(np.concatenate(merged)[:, None], lattice, bits)[:, 0])
+    noisy = _with_noise(merged, [law for law in laws for _ in range(2)], lattice, bits)
     risk = _RISK / (4 * len(counts))
     sides = [
-        NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk)
-        for number, side in enumerate(np.split(noisy, ends[:-1]))
+        NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=laws[number // 2], risk=risk)
+        for number, side in enumerate(noisy)
     ]
     columns = [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
     return columns, [[side.estimate() for side in column] for column in columns]
+
+
+def _with_noise(
+    totals: Sequence[IntArray], laws: Sequence[NoiseLaw], lattice: Lattice, bits: BitSource
+) -> list[FloatArray]:
+    """Vectors of whole steps, each with noise of its law. Vectors of one law are drawn together."""
+    noisy = [np.empty(0)] * len(totals)
+    for law in dict.fromkeys(laws):
+        places = [place for place, own in enumerate(laws) if own == law]
+        whole = np.concatenate([totals[place] for place in places])
+        drawn = lattice.decode(law.added_to(whole[:, None], lattice, bits)[:, 0])
+        ends = np.cumsum([totals[place].size for place in places])
+        for place, part in zip(places, np.split(drawn, ends[:-1]), strict=True):
+            noisy[place] = part
+    return noisy
 
 
 def _means(

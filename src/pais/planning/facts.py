@@ -508,8 +508,11 @@ class SurveyNoise:
             return SurveyNoise(shift=math.sqrt(share) * self.shift)  # [note: columns-4]
         return SurveyNoise(epsilon=share * self.epsilon)
 
-    def on_cells(self, share: float, n_columns: int) -> NoiseLaw:
-        """Noise on a vector in which a record changes, for each of its columns, entries by at most one in total."""
+    def on_cells(self, share: float, n_columns: float) -> NoiseLaw:
+        """Noise on a vector in which a record changes, for each of its columns, entries by at most one in total.
+
+        Columns may have different numbers here, if their inverses add up to at most 1.
+        """
         if self.gaussian:
             scale = math.sqrt(n_columns) / (math.sqrt(share) * self.shift)
             return GaussianNoise(scale=scale * _ROOM)  # [note: columns-2]
