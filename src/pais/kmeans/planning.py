@@ -333,7 +333,7 @@ def best_radius(
     clipped = clipping * np.maximum(beyond[2] - 2.0 * norm * beyond[1] + norm**2 * beyond[0], 0.0)
     noise, given_up = square_noise / n_rows * norm**2, clipping * _CLUSTERED * float(mass @ norm**2)
     # The share of the centers that makes share**2 * noise + (1 - share) * given_up least.
-    share = np.clip(given_up / np.maximum(2.0 * noise, 1e-300), 1.0 / n_clusters, 1.0)
+    share = np.maximum(given_up / np.maximum(2.0 * noise, max(given_up, 1e-300)), 1.0 / n_clusters)
     noise = share**2 * noise + (1.0 - share) * given_up
     candidates = np.flatnonzero((mass > 0.0) & (norm > 0.0))
     if candidates.size == 0:
