@@ -91,6 +91,11 @@ class _Shapes(NamedTuple):
     positive: NDArray[np.bool_]
     of_ones: NDArray[np.bool_]
 
+    @property
+    def squares(self) -> FloatArray:
+        """Sum of the squared shares of each shape."""
+        return np.asarray(np.square(self.shares).sum(axis=1) + np.square(self.zeros))
+
 
 def _values() -> Iterator[tuple[FloatArray, float, bool]]:
     """Values of each shape other than zeros, the share of zeros, and whether the mirrored values are another shape."""
@@ -135,49 +140,54 @@ def fitted_columns(counts: FloatArray, deviations: FloatArray) -> list[FittedCol
 
     `deviations` are those of the noise of a count, one for each column.
     """
-    shapes, zeros = _shapes(), counts[:, 1, 0]
-    windows = np.lib.stride_tricks.sliding_window_view(counts, _WINDOW, axis=2).transpose(0, 1, 3, 2)
-    # Product of the counts and each shape at each place, and square of the shape.
-    products = (
-        shapes.shares @ windows.reshape(len(counts), 2 * _WINDOW, -1) + shapes.zeros[:, None] * zeros[:, None, None]
-    )
-    squares = np.square(shapes.shares).sum(axis=1) + np.square(shapes.zeros)
-    log_prior = _log_prior(shapes, products.shape[2])
-    precisions = 1.0 / np.square(deviations)
+    log_prior = _log_prior()
+    n_cells = _number_of_cells(counts, deviations, log_prior)
+    return [_fitted(column, float(noise), n_cells, log_prior) for column, noise in zip(counts, deviations, strict=True)]
 
-    def log_likelihoods(n_cells: float, products: FloatArray, log_prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """For shapes, each at one or all places, and for nothing but zeros."""
-        precision = n_cells * precisions.reshape(-1, *(1,) * (products.ndim - 1))
-        half = (0.5 * n_cells * squares).reshape(-1, *(1,) * (products.ndim - 2))
-        return precision * (products - half) + log_prior, n_cells * precisions * (zeros - 0.5 * n_cells) + _LOG_EMPTY
 
-    # All columns have about the same number of cells. For its likelihood, a shape is at its best place.
-    typical = float(_TYPICAL * deviations.min())
-    place = np.argmax(typical * precisions[:, None, None] * products + log_prior, axis=2)
-    best = np.take_along_axis(products, place[:, :, None], axis=2)[:, :, 0], log_prior[np.arange(len(squares)), place]
+def _products(counts: FloatArray) -> FloatArray:
+    """Product of the counts of a column with each shape at each place."""
+    shapes = _shapes()
+    windows = np.lib.stride_tricks.sliding_window_view(counts, _WINDOW, axis=1).transpose(0, 2, 1)
+    return np.asarray(shapes.shares @ windows.reshape(2 * _WINDOW, -1) + shapes.zeros[:, None] * counts[1, 0])
+
+
+def _number_of_cells(counts: FloatArray, deviations: FloatArray, log_prior: FloatArray) -> float:
+    """The most likely number of cells, which is about the same in all columns. A shape counts at its best place."""
+    least, every = float(deviations.min()), np.arange(len(log_prior))
+    products, priors = [], []
+    for column, noise in zip(counts, deviations.tolist(), strict=True):
+        each = _products(column)
+        best = np.argmax(_TYPICAL * least / noise**2 * each + log_prior, axis=1)
+        products.append(each[every, best])
+        priors.append(log_prior[every, best])
+    zeros, precisions = counts[:, 1, 0], 1.0 / np.square(deviations)
 
     def evidence(n_cells: float) -> float:
-        fits, empty = log_likelihoods(n_cells, *best)
+        fits = n_cells * precisions[:, None] * (np.array(products) - 0.5 * n_cells * _shapes().squares) + priors
+        empty = n_cells * precisions * (zeros - 0.5 * n_cells) + _LOG_EMPTY
         return float(np.logaddexp(special.logsumexp(fits, axis=1), empty).sum())
 
-    n_cells = max((_NUMBERS * deviations.min()).tolist(), key=evidence)
-    fits, empty = log_likelihoods(n_cells, products, log_prior)
-    largest = np.maximum(fits.max(axis=(1, 2)), empty)
-    weights = np.exp(fits - largest[:, None, None])
-    only_zeros = np.exp(empty - largest)
-    total = weights.sum(axis=(1, 2)) + only_zeros
-    weights /= total[:, None, None]
-    only_zeros /= total
-    return [
-        _column(column / n_cells, noise / n_cells, each, float(empty))
-        for column, noise, each, empty in zip(counts, deviations, weights, only_zeros, strict=True)
-    ]
+    return float(max((_NUMBERS * least).tolist(), key=evidence))
 
 
-def _log_prior(shapes: _Shapes, n_places: int) -> FloatArray:
+def _fitted(counts: FloatArray, noise: float, n_cells: float, log_prior: FloatArray) -> FittedColumn:
+    """What the shapes that fit the counts of a column say about it."""
+    precision = n_cells / noise**2
+    fits = precision * (_products(counts) - 0.5 * n_cells * _shapes().squares[:, None]) + log_prior
+    empty = precision * (float(counts[1, 0]) - 0.5 * n_cells) + _LOG_EMPTY
+    largest = max(float(fits.max()), empty)
+    weights, only_zeros = np.exp(fits - largest), math.exp(empty - largest)
+    total = float(weights.sum()) + only_zeros
+    return _column(counts / n_cells, noise / n_cells, weights / total, only_zeros / total)
+
+
+def _log_prior() -> FloatArray:
     """Logarithm of the probability of each shape at each place, before the counts are seen."""
-    prior = np.tile(octave_weights(N_OCTAVES)[_BELOW : _BELOW + n_places] / len(shapes.zeros), (len(shapes.zeros), 1))
-    prior[shapes.of_ones, OCTAVES - _BELOW] += _ONES / shapes.of_ones.sum()
+    of_ones = _shapes().of_ones
+    places = octave_weights(N_OCTAVES)[_BELOW : N_OCTAVES - _ABOVE + 1]
+    prior = np.tile(places / of_ones.size, (of_ones.size, 1))
+    prior[of_ones, OCTAVES - _BELOW] += _ONES / of_ones.sum()
     return np.asarray(np.log(prior))
 
 
