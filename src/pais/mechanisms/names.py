@@ -1,0 +1,162 @@
+"""Names that nobody listed: which of the values of a column enough people have, so that they may be published.
+
+Each person spreads one unit of weight, in the Euclidean norm, over the names they have. Noise is added to the weight of
+each name that somebody has, and the names above a line are published. There are three rounds: a published name leaves
+all people's sets, so that later rounds give the weight it no longer needs to rarer names. The score of a name is the
+mean of its noisy weights of all rounds, weighted by the share of each round, so that splitting into rounds costs
+nothing: the last score has the noise of a single round.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pais._base import validate
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource
+from pais.errors import ArgumentError
+from pais.mechanisms.noise import GaussianNoise
+
+#: Shares of the squared Gaussian shift of the rounds, and of the chance that a name of one person alone is seen. From
+#: THEORY's table: five rounds find up to 6 % more names on one of eight tables, two rounds fewer on five of them.
+_SHARES, _CHANCES = (0.1, 0.3, 0.6), (0.05, 0.05, 0.9)
+
+# Weights are whole steps of 2**-20. The weight of t names is rounded down, so that the norm of a person is at most 1.
+_STEP_BITS = 20
+
+# Lines are raised by this factor for the rounding of the quantile and of the scores, which is below 1e-12.
+_ROOM = 1.0 + 1e-9
+
+# With at most this many names a person, weights and the line are tables of that length.
+MOST_NAMES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameSelection:
+    """Rounds of noisy weights that publish names. Public.
+
+    Attributes
+    ----------
+    shift : float
+        Gaussian shift of a person in all rounds together.
+    delta : float
+        Largest probability that a name is published which one person alone has.
+    max_names : int
+        Names of a person that count; a secret random choice if a person has more.
+
+    Notes
+    -----
+    Guarantee. Let p be `delta`, and q(epsilon) the divergence of the shift. With one person more, the published names
+    are (epsilon, q(epsilon) + p)-indistinguishable for every epsilon >= -log(1 - p), for shifts below 5:
+    `tests/theory/test_names.py`.
+    """
+
+    shift: float
+    delta: float
+    max_names: int = 1
+
+    def __post_init__(self) -> None:
+        for name, high in (("shift", 5.0), ("delta", 0.5)):
+            rule = f"a number in (0, {high:g})"
+            value = validate.number(
+                name, getattr(self, name), rule=rule, low=0.0, high=high, open_low=True, open_high=True
+            )
+            object.__setattr__(self, name, value)
+        if validate.count("max_names", self.max_names) > MOST_NAMES:
+            raise ArgumentError(f"max_names={self.max_names} is out of range. Pass a number up to {MOST_NAMES:,}.")
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the rounds in the squared shift. A person with one name has nothing to give to rarer ones."""
+        return _SHARES if self.max_names > 1 else (1.0,)
+
+    @property
+    def noises(self) -> tuple[GaussianNoise, ...]:
+        """Noise of the weights in each round."""
+        return tuple(GaussianNoise(scale=_ROOM / (self.shift * math.sqrt(share))) for share in self.shares)
+
+    @functools.cached_property
+    def lines(self) -> tuple[float, ...]:
+        """The score above which a name is published, for each round.
+
+        A person who alone has m names gives each at most 1/sqrt(m) in every round, because none of them has left the
+        set. All scores stay below the line with a probability of at least 1 - delta, for every m.
+        """
+        chances = _CHANCES if len(self.shares) > 1 else (1.0,)
+        m, lines, done = np.arange(1, self.max_names + 1), [], 0.0
+        for share, chance in zip(self.shares, chances, strict=True):
+            done += share
+            deviation = _ROOM / (self.shift * math.sqrt(done))
+            each = -np.expm1(np.log1p(-chance * self.delta) / m)  # [note: names-2]
+            line = np.max(1.0 / np.sqrt(m) - deviation * special.ndtri(each))  # [note: names-3]
+            # The noise of each round is rounded to a step.
+            lines.append(float(line) * _ROOM + 2.0**-_STEP_BITS)
+        return tuple(lines)
+
+    @property
+    def half_found(self) -> float:
+        """Number of people with one name each from which a name is published with a probability of one half."""
+        return self.lines[-1]
+
+    def cut(self, people: IntArray, names: IntArray, bits: BitSource) -> tuple[IntArray, IntArray]:
+        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both."""
+        order = np.lexsort((bits.words64(len(people)), people))
+        people, names = people[order], names[order]
+        first = np.flatnonzero(np.r_[True, people[1:] != people[:-1]]) if people.size else np.empty(0, dtype=np.intp)
+        rank = np.arange(len(people)) - np.repeat(first, np.diff(np.r_[first, len(people)]))
+        kept = rank < self.max_names  # [note: names-1]
+        return people[kept], names[kept]
+
+    def published(self, people: IntArray, names: IntArray, bits: BitSource) -> NDArray[np.bool_]:
+        """Which of the numbered names are published.
+
+        `people` and `names` are numbers from 0, one of each for every name that a person has, each pair once. Every
+        name has at least one person.
+        """
+        n_names = int(names.max()) + 1 if names.size else 0
+        people, names = self.cut(people, names, bits)
+        # A name that nobody has left gets no noise: with it, a name that is cut away would leak by its presence.
+        alive = np.unique(names)  # [note: names-4]
+        names = np.searchsorted(alive, names)
+        found, scores, done = np.zeros(alive.size, dtype=bool), np.zeros(alive.size), 0.0
+        for share, noise, line in zip(self.shares, self.noises, self.lines, strict=True):
+            done += share
+            noisy = noise.added_to(self.weights(people, names, found)[None, :], Lattice(step=2.0**-_STEP_BITS), bits)[0]
+            scores += share * noisy * 2.0**-_STEP_BITS
+            found |= scores > done * line
+        result = np.zeros(n_names, dtype=bool)
+        result[alive[found]] = True
+        return result
+
+    def weights(self, people: IntArray, names: IntArray, found: NDArray[np.bool_]) -> IntArray:
+        """The weight of each name in steps: 1/sqrt(t) from each person with t names that are not yet found."""
+        left = np.flatnonzero(~found[names])
+        people, names = people[left], names[left]
+        n_left = np.bincount(people)[people] if people.size else people
+        weights = _weights_by_number(self.max_names).take(n_left)
+        # Sums of whole steps below 2**53 are exact as doubles.
+        return np.bincount(names, weights=weights, minlength=found.size).astype(np.int64)
+
+
+@functools.lru_cache(maxsize=8)
+def _weights_by_number(max_names: int) -> NDArray[np.float64]:
+    """The largest whole number of steps whose square, t times, is at most 1, for each t. [note: names-5]"""
+    one = 1 << 2 * _STEP_BITS
+    return np.array([0, *(math.isqrt(one // t) for t in range(1, max_names + 1))], dtype=np.float64)
+
+
+def max_names_of(noisy: Sequence[float], deviation: float, *, beyond: float = 0.05) -> int:
+    """The power of two that about 95 % of the people do not exceed, from noisy numbers of people by octave."""
+    tail = np.cumsum(np.asarray(noisy)[::-1])[::-1]
+    for octave in range(len(tail) - 1):
+        noise = 2.0 * deviation * math.sqrt(len(tail) - 1 - octave)
+        if tail[octave + 1] <= max(beyond * tail[0], noise):
+            return int(2**octave)
+    return int(2 ** (len(tail) - 1))
