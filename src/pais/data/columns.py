@@ -16,6 +16,7 @@ from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
 from pais.data.cells import is_numeric, is_text, listed, require_columns, require_numeric, similar_names, type_name
 from pais.data.dialect import Dialect
+from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.units import Unit, kind_of_ids, normalised
 from pais.errors import ArgumentError, DataError
@@ -120,6 +121,11 @@ class Columns:
         pairs = zip(coordinates, self.schema.fills_missing, strict=True)
         stand_in = 0.0 if self.missing == "midpoint" else MISSING
         return [np.where(np.isnan(numbers), stand_in, numbers) if has else numbers for numbers, has in pairs]
+
+    def carried_cells(self, carried: pa.Table, column: Column) -> pa.Array:
+        """The cells of a carried column; text cells as they are written without a dialect."""
+        cells = _one_chunk(carried.column(column.name))
+        return self.dialect.cells(cells, column.form) if is_text(cells.type) else cells
 
     def key_is_missing(self, where: str) -> DataError:
         """Return the error for rows without a key if ``missing="error"``."""

@@ -24,6 +24,7 @@ from pais.data.kinds import (
     Column,
     Dates,
     Groups,
+    Names,
     Periods,
     Ranges,
     Scale,
@@ -38,7 +39,7 @@ _KINDS = (
     "number by which to divide the values"
 )
 
-_ALL = (Auto, Boolean, Bounds, Categories, Dates, Periods, Ranges, Scale)
+_ALL = (Auto, Boolean, Bounds, Categories, Dates, Names, Periods, Ranges, Scale)
 _BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
 
 
@@ -151,13 +152,17 @@ class Schema:
 
     @cached_property
     def stated(self) -> Schema:
-        """The schema as the user stated it: all "auto" columns are open."""
-        return Schema(tuple(column.opened() if isinstance(column, Auto) else column for column in self.columns))
+        """The schema as the user stated it: all "auto" columns are open, and no name is published."""
+        return Schema(
+            tuple(column.opened() if isinstance(column, (Auto, Names)) else column for column in self.columns)
+        )
 
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
+        waits = {column.name for column in self.columns if column.is_open} | {column.name for column in self.unlisted}
         pairs = zip(self.columns, resolved.columns, strict=False)
-        return self.stated == resolved.stated and all(column.is_open or column == after for column, after in pairs)
+        same = all(column.name in waits or column == after for column, after in pairs)
+        return self.stated == resolved.stated and same
 
     @property
     def midpoint(self) -> tuple[float, ...] | None:
@@ -357,7 +362,7 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
         *inner, last = facts["ends"]
         facts["ends"] = tuple(-math.inf if end is None else end for end in inner)
         facts["ends"] += (math.inf if last is None else last,)
-    elif kind is Categories:
+    elif kind in (Categories, Names):
         facts["values"] = tuple(facts["values"])
     elif kind is Auto:
         facts["middle"] = facts.pop("center", None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,26 +114,33 @@ class NameSelection:
         kept = rank < self.max_names  # [note: names-1]
         return people[kept], names[kept]
 
-    def published(self, people: IntArray, names: IntArray, bits: BitSource) -> NDArray[np.bool_]:
-        """Which of the numbered names are published.
+    def published(self, people: IntArray, names: IntArray, bits: BitSource) -> IntArray:
+        """The numbers of the names that are published, in ascending order.
 
-        `people` and `names` are numbers from 0, one of each for every name that a person has, each pair once. Every
-        name has at least one person.
+        `people` and `names` are numbers from 0, one of each for every name that a person has, each pair once.
         """
-        n_names = int(names.max()) + 1 if names.size else 0
         people, names = self.cut(people, names, bits)
-        # A name that nobody has left gets no noise: with it, a name that is cut away would leak by its presence.
-        alive = np.unique(names)  # [note: names-4]
-        names = np.searchsorted(alive, names)
-        found, scores, done = np.zeros(alive.size, dtype=bool), np.zeros(alive.size), 0.0
+        # A name that nobody has left gets no noise: with it, names that are cut away would leak by their number.
+        alive, names = np.unique(names, return_inverse=True)  # [note: names-4]
+        return alive[self._found(lambda found: self.weights(people, names, found), alive.size, bits)]
+
+    def published_of_rows(self, counts: IntArray, bits: BitSource) -> IntArray:
+        """The same for names of which each person has one, given the number of people of each name."""
+        alive = np.flatnonzero(counts)
+        weights = counts[alive] << _STEP_BITS
+        return alive[self._found(lambda _: weights, alive.size, bits)]
+
+    def _found(
+        self, weights: Callable[[NDArray[np.bool_]], IntArray], n_names: int, bits: BitSource
+    ) -> NDArray[np.bool_]:
+        """Which names are found, given their weights in steps after those that were found before."""
+        found, scores, done = np.zeros(n_names, dtype=bool), np.zeros(n_names), 0.0
         for share, noise, line in zip(self.shares, self.noises, self.lines, strict=True):
             done += share
-            noisy = noise.added_to(self.weights(people, names, found)[None, :], Lattice(step=2.0**-_STEP_BITS), bits)[0]
+            noisy = noise.added_to(weights(found)[None, :], Lattice(step=2.0**-_STEP_BITS), bits)[0]
             scores += share * noisy * 2.0**-_STEP_BITS
             found |= scores > done * line
-        result = np.zeros(n_names, dtype=bool)
-        result[alive[found]] = True
-        return result
+        return found
 
     def weights(self, people: IntArray, names: IntArray, found: NDArray[np.bool_]) -> IntArray:
         """The weight of each name in steps: 1/sqrt(t) from each person with t names that are not yet found."""

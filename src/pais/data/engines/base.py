@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ from pais.privacy.rules import Rule
 # If at least this share of the rows may be kept, judging by their bits, measuring all rows is faster than gathering
 # these. Chosen by eye.
 _READ_ALL_FROM = 0.3
+
+T = TypeVar("T")
 
 #: Decorator: turn off all warnings about the arithmetic on rows, in the thread that calls the function.
 quiet = np.errstate(all="ignore")
@@ -286,6 +288,18 @@ def _pieces(rows: NDArray[Any]) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(1, len(rows)), step)]
 
 
+class CarriedCells(NamedTuple):
+    """Carried columns of some rows as they are in the table, and the ids of their units. Secret.
+
+    If `counts` is not None, equal rows of cells stand here once, with their number. With units, equal pairs of a unit
+    and cells may stand here once without a number.
+    """
+
+    cells: pa.Table
+    ids: pa.Array | None = None
+    counts: IntArray | None = None
+
+
 class Engine(ABC):
     """A source of rows that can be read in one pass. Only the number and the names of its columns are public."""
 
@@ -360,6 +374,10 @@ class Engine(ABC):
         """Return the sum over all units. The rows of each unit are added up first."""
         raise NotImplementedError
 
+    @abstractmethod
+    def over_carried(self, work: Callable[[CarriedCells], T]) -> list[T]:
+        """Run `work` on the carried columns of all rows, in parts, in one pass. Secret."""
+
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""
 
@@ -385,7 +403,10 @@ class Engine(ABC):
         if self.schema == schema:
             return self
         engine = copy.copy(self)
-        engine.stated = replace(self.stated, schema=schema)
+        names = [column.name for column in self.schema.unlisted]
+        # Columns whose names are published now were carried to read these names.
+        carry = tuple(name for name in self.stated.carry if name not in names)
+        engine.stated = replace(self.stated, schema=schema, carry=carry)
         engine._rescale(self.schema)
         return engine
 
