@@ -150,6 +150,11 @@ class Schema:
         """Names of the "auto" columns whose scale is not known yet."""
         return tuple(column.name for column in self.columns if column.is_open)
 
+    @property
+    def unlisted(self) -> tuple[Names, ...]:
+        """The columns whose names are not published yet."""
+        return tuple(column for column in self.columns if isinstance(column, Names) and len(column.values) == 1)
+
     @cached_property
     def stated(self) -> Schema:
         """The schema as the user stated it: all "auto" columns are open, and no name is published."""

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines.base import Engine
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Names, Scale
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.data.tables import is_series
 from pais.errors import ArgumentError, DataError
-from pais.mechanisms.blocks import Levels, Truth
+from pais.mechanisms.blocks import Levels, Places, Truth
 
 By = str | Sequence[str] | Mapping[str, object] | None
 
@@ -57,7 +57,7 @@ class Field:
 
     @classmethod
     def of(cls, column: Column, start: int) -> Field:
-        is_listed = isinstance(column, Categories)
+        is_listed = isinstance(column, (Categories, Names))
         low, high = (0.0, 1.0) if is_listed else column.decode(np.array([[-1.0], [1.0]])).ravel().tolist()
         return cls(
             column=column,
@@ -85,7 +85,7 @@ class Field:
     @property
     def values(self) -> tuple[Any, ...]:
         """The categories, or false and true."""
-        return self.column.values if isinstance(self.column, Categories) else (False, True)
+        return self.column.values if isinstance(self.column, (Categories, Names)) else (False, True)
 
     def coordinates(self, values: FloatArray) -> tuple[float, ...]:
         """Own units as the coordinates that cells with these values have."""
@@ -96,6 +96,8 @@ class Field:
         """The block that counts the categories, or false and true."""
         if self.is_truth:
             return Truth(column=self.start, others=False)
+        if isinstance(self.column, Names):
+            return Places(column=self.start, n_levels=len(self.values), others=False)
         return Levels(column=self.start, n_levels=len(self.values), others=False)
 
 
@@ -125,6 +127,8 @@ class Fields:
         for name in by:
             if name not in named or not (named[name].is_listed or named[name].is_truth):
                 raise ArgumentError(_no_groups(name, named.get(name)))
+        if any(isinstance(named[name].column, Names) for name in columns):
+            raise ArgumentError("pais.names() forms groups. Pass it in by, such as by={'ward': pais.names()}.")
         return cls(columns=tuple(named[name] for name in columns), by=tuple(named[name] for name in by), pooled=pooled)
 
     @property
@@ -202,6 +206,9 @@ class Selection:
             if repeated:
                 raise ArgumentError(f"column {repeated[0]!r} is stated in columns and in by. State it once.")
             facts |= {column.name: column for column in Schema.of(by).columns} if by else {}
+        elif not isinstance(rows, Engine):
+            # Nobody listed these names, so they are found privately.
+            facts |= {name: Names(name=name) for name in names if name not in facts}
         summarised = tuple(name for name in facts if name not in names)
         if not facts and not isinstance(rows, Engine):
             facts = _any_column(rows, unit)
