@@ -53,9 +53,9 @@ class NameSelection:
 
     Notes
     -----
-    Guarantee. Let p be `delta`, and q(epsilon) the divergence of the shift. With one person more, the published names
-    are (epsilon, q(epsilon) + p)-indistinguishable for every epsilon >= -log(1 - p), for shifts below 5:
-    `tests/theory/test_names.py`.
+    Guarantee. Let d(epsilon) be the divergence of the shift, or of the shift and whatever follows from the published
+    names. Then the published names, and what follows, are (epsilon, d(epsilon) + delta)-indistinguishable with and
+    without a person: `tests/theory/test_names.py`.
     """
 
     shift: float
@@ -63,12 +63,10 @@ class NameSelection:
     max_names: int = 1
 
     def __post_init__(self) -> None:
-        for name, high in (("shift", 5.0), ("delta", 0.5)):
-            rule = f"a number in (0, {high:g})"
-            value = validate.number(
-                name, getattr(self, name), rule=rule, low=0.0, high=high, open_low=True, open_high=True
-            )
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "shift", validate.positive("shift", self.shift))
+        rule = "a number in (0, 0.5)"
+        delta = validate.number("delta", self.delta, rule=rule, low=0.0, high=0.5, open_low=True, open_high=True)
+        object.__setattr__(self, "delta", delta)
         if validate.count("max_names", self.max_names) > MOST_NAMES:
             raise ArgumentError(f"max_names={self.max_names} is out of range. Pass a number up to {MOST_NAMES:,}.")
 
@@ -90,11 +88,13 @@ class NameSelection:
         set. All scores stay below the line with a probability of at least 1 - delta, for every m.
         """
         chances = _CHANCES if len(self.shares) > 1 else (1.0,)
+        # Without the person, the loss grows by -log(1 - p) for a chance p, which is delta.
+        total = -math.expm1(-self.delta)
         m, lines, done = np.arange(1, self.max_names + 1), [], 0.0
         for share, chance in zip(self.shares, chances, strict=True):
             done += share
             deviation = _ROOM / (self.shift * math.sqrt(done))
-            each = -np.expm1(np.log1p(-chance * self.delta) / m)  # [note: names-2]
+            each = -np.expm1(np.log1p(-chance * total) / m)  # [note: names-2]
             line = np.max(1.0 / np.sqrt(m) - deviation * special.ndtri(each))  # [note: names-3]
             # The noise of each round is rounded to a step.
             lines.append(float(line) * _ROOM + 2.0**-_STEP_BITS)
