@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-kmeans bench-models bench-peers bench-stream audit faults fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-kmeans bench-models bench-peers bench-stream audit faults fuzz clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,9 +102,6 @@ faults: $(READY)  ## Plant every fault of tests/support/faults.yaml in a copy of
 
 fuzz: $(READY)  ## A million damaged files and argument vectors: each ends in success or a declared error
 	$(BIN)/python -m tests.support.fuzz.run
-
-sweep: $(READY)  ## Short checks from end to end over seeds, for an hour
-	$(BIN)/python -m tests.support.sweep
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -61,7 +61,7 @@ def _estimates(data: DataSet, seed: int) -> Iterator[tuple[int, float, float]]:
     )
     elbow = model.fit_.elbow
     assert elbow is not None
-    for k in (k for k in NUMBERS if k <= len(elbow)):
+    for k in (k for k in NUMBERS if k <= len(elbow.points)):
         centers = model.fit_.with_clusters(k).value.centers
         yield k, elbow.points[k - 1].cost, data.cost(centers - data.mean)
 

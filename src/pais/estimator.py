@@ -95,8 +95,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         payers.check(settings.price)
         rows = self._opened(X)
         if not isinstance(X, Engine):
-            # The unit and the columns of an engine were chosen when it was opened.
-            self._warn_of_ids(names_of(X.X if isinstance(X, Labelled) else X), rows)
+            # The unit and the columns of an engine were chosen when it was opened. Ids are recognised by the names of
+            # their columns: those of people if `unit` is left out, and all of them among features.
+            ids = list(rows.names or ()) if self.columns is None else []
+            if self.unit is None:
+                header = names_of(X.X if isinstance(X, Labelled) else X)
+                warn(people_concern(header, _stated_names(self.columns)))
+                ids = [name for name in ids if not is_person(name)]
+            warn(id_concern(ids), QualityWarning)
         # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
@@ -107,14 +113,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             warn(fitted.survey.columns_concern, SurveyWarning)
             warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
-
-    def _warn_of_ids(self, header: list[str], rows: Engine) -> None:
-        """Warn of columns that look like ids, by their names: of people if `unit` is left out, and among features."""
-        ids = list(rows.names or ()) if self.columns is None else []
-        if self.unit is None:
-            warn(people_concern(header, _stated_names(self.columns)))
-            ids = [name for name in ids if not is_person(name)]
-        warn(id_concern(ids), QualityWarning)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
@@ -131,21 +129,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
         if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
             raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
-        if self.columns is not None or self.unit is not None or is_streamed(X):
-            return self._by_source(X)
-        table = table_of(self._rows(X, reset=True))
-        names = getattr(self, "feature_names_in_", None)
-        self._columns_in = None if names is None else tuple(map(str, names))
-        # Survey and plan record the names of the columns.
-        engine = MemoryEngine(table, names=self._columns_in)
-        if self.missing != "drop":
-            # Raises for an unknown value, and for midpoints of columns without bounds.
-            Columns(missing=self.missing)
-            require_finite_rows(engine)
-        return engine
-
-    def _by_source(self, X: Any) -> Engine:
-        """Open rows that have stated columns or a unit, or are not in memory, and record the names of the columns."""
+        if self.columns is None and self.unit is None and not is_streamed(X):
+            table = table_of(self._rows(X, reset=True))
+            seen = getattr(self, "feature_names_in_", None)
+            self._columns_in = None if seen is None else tuple(map(str, seen))
+            # Survey and plan record the names of the columns.
+            in_memory = MemoryEngine(table, names=self._columns_in)
+            if self.missing != "drop":
+                # Raises for an unknown value, and for midpoints of columns without bounds.
+                Columns(missing=self.missing)
+                require_finite_rows(in_memory)
+            return in_memory
         engine = source(
             X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )

@@ -184,7 +184,7 @@ def sample(
 
 
 def sample_for(
-    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
+    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy = "auto"
 ) -> WeightedSample:
     """Draw a sample, of a mechanism if it is known. If the rule keeps all rows and it streams, no row is held."""
     engine.require_width(ball)
@@ -274,7 +274,7 @@ def fit(
         warn(ledger_concern(settings.epsilon))
     if facts is None:
         stages = settings.stages(engine, random_state)
-        if stages.gaussian:
+        if stages.noise is not None and stages.noise.gaussian:
             # Survey and release have one price together, which is charged before the survey draws noise.
             whole = replace(settings.price, what=f"survey and {settings.what}", unit=engine.unit_column)
             payers = Prepaid(payers, whole)
@@ -284,7 +284,7 @@ def fit(
         found = facts.about(engine.unit, engine.schema)
     plan = settings.planned(found, engine)
     _require_price(plan, found.spent, settings)
-    released = run(plan, engine, random_state=random_state, ledger=payers)
+    released = _run(plan, engine, payers, random_state)
     return settings.result(plan, released, found)
 
 
@@ -305,7 +305,6 @@ def run(
     rows: object,
     *,
     random_state: RandomState = None,
-    strategy: Strategy = "auto",
     ledger: Ledger | Accounts | None = None,
 ) -> Release:
     """Execute a plan on rows and return a protected value with its certificate.
@@ -318,8 +317,6 @@ def run(
         Any input of `pais.source`; secret.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value is not private.
-    strategy : {"auto", "pass", "thin"}
-        How the sample is drawn: see `pais.sample`.
     ledger : Ledger, optional
         Charged for the release, as is every active ledger.
 
@@ -331,11 +328,16 @@ def run(
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     payers, plan = accounts(ledger), plan.certified()
+    return _run(plan, rows, payers, random_state)
+
+
+def _run(plan: Plan, rows: object, payers: Accounts, random_state: RandomState) -> Release:
+    """Execute a plan that was certified in this call."""
     payers.check(*plan.due)
     bits, engine = bit_source(random_state), opened(rows, plan.schema, plan.unit)
     plan.require_columns(engine)
     plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
-    drawn = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
+    drawn = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits)
     return release_once(plan, drawn, payers, bits)
 
 
@@ -408,18 +410,18 @@ def release(
 
 def release_once(plan: Plan, sample: WeightedSample, payers: Accounts, bits: BitSource) -> Release:
     """Charge a plan to accounts, then run its mechanism on the sample, once."""
-    if sample.rule is not plan.rule or sample.ball is not plan.ball or sample.unit != plan.unit:
+    if sample._rule is not plan.rule or sample._ball is not plan.ball or sample._unit != plan.unit:
         raise MismatchError("the sample was drawn by another rule, ball or unit than the plan. Draw it again.")
-    secure = bits.private and sample.private and all(part.secure_randomness for part in plan.spent)
+    secure = bits.private and sample._private and all(part.secure_randomness for part in plan.spent)
     # A run of an audit is no release: its ledgers are not charged, and its values may be forced.
     secure = secure and current_tape() is None
     content = sample.spend(plan.mechanism.name)  # [note: release-4]
     *earlier, price = plan.due
     # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.
-    own = replace(price, n_features=sample.n_features, secure_randomness=secure)
+    own = replace(price, n_features=sample._width, secure_randomness=secure)
     entries = payers.spend(*earlier, own)  # [note: ledger-4]
     with on_sample(content, plan):
-        value = plan.mechanism.measure(content, sample.ball, bits)
+        value = plan.mechanism.measure(content, plan.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
     sample.require_own_process()  # [note: release-7]
     value = value if plan.unit is None else plan.mechanism.in_rows(value, plan.unit.full_rows)

@@ -19,13 +19,6 @@ def test_every_job_runs_once_in_a_turn_and_in_a_changing_order() -> None:
     assert all(len(times[name].seconds) == 6 for name in jobs)
 
 
-def test_warm_runs_have_arguments_of_their_own_and_are_not_timed() -> None:
-    turns: list[int] = []
-    times = interleaved({"a": turns.append}, range(3), warm=True)
-    assert len(set(turns)) == 6
-    assert len(times["a"].seconds) == 3
-
-
 def test_the_ratio_is_the_median_of_the_ratios_of_turns() -> None:
     # The second turn was slow for both.
     fast, slow = Times(seconds=[1.0, 9.0, 2.0], work=[1.0] * 3), Times(seconds=[2.0, 18.0, 2.0], work=[2.0] * 3)

@@ -24,9 +24,12 @@ Floats = NDArray[np.float64]
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).round(4)
 
 
-@pytest.fixture(autouse=True, params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
+@pytest.fixture(params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", request.param)
+
+
+in_blocks = pytest.mark.usefixtures("blocks")
 
 
 def written(path: Path, separator: str, decimal: str = ".", header: str = "a b c") -> Path:
@@ -45,6 +48,7 @@ def rows_of(data: object, **named: Any) -> Floats:
 SORTED = ROWS[np.lexsort(ROWS.T)]
 
 
+@in_blocks
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv", "rows.txt"])
 def test_separators_are_recognised_from_the_header(tmp_path: Path, name: str, mark: str) -> None:
@@ -54,6 +58,7 @@ def test_separators_are_recognised_from_the_header(tmp_path: Path, name: str, ma
     assert pais.source(tmp_path / name, decimal=",").names == ("a", "b", "c")
 
 
+@in_blocks
 def test_semicolons_in_rows_do_not_change_how_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a,b\n1,2\n3;4;5\n6,7\n" + "8;9\n" * 50)
@@ -80,12 +85,14 @@ def test_a_stated_comma_is_not_replaced(tmp_path: Path) -> None:
         pais.source(written(tmp_path / "rows.csv", ";"), separator=",")
 
 
+@in_blocks
 def test_quotes_work_with_every_separator(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a;"b"\n"1";2\n"3;4";5\n6;"7\n8;9"\n"10";"11"\n12;1"3\n')
     assert np.array_equal(rows_of(path, columns=["a", "b"]), [[1.0, 2.0], [10.0, 11.0]])
 
 
+@in_blocks
 def test_a_decimal_comma_in_quoted_cells(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a,b\n"1,5",2\n3,"0,25"\n')
@@ -107,22 +114,21 @@ def test_bad_dialects_are_refused(tmp_path: Path, name: str, bad: Any) -> None:
             opened(path, **{name: bad})
 
 
-@pytest.mark.parametrize("stated", [{"thousands": "."}, {"thousands": ",", "decimal": ","}])
-def test_a_mark_has_one_meaning(stated: dict[str, str]) -> None:
-    with pytest.raises(pais.ArgumentError, match="also the decimal mark"):
+REFUSED = [
+    *(({"thousands": "."}, "also the decimal mark"), ({"thousands": ",", "decimal": ","}, "also the decimal mark")),
+    *(
+        ({"date_format": form}, "date_format")
+        for form in ("%d.%m", "%d.%m.%Y.%d", "%d.%m.%Y.%y", "%j %Y", "%d.%m.%y %p")
+    ),
+    # Encodings in which a cell could change another line.
+    *(({"encoding": name}, "line by line") for name in ("utf-16", "shift_jis", "gb18030", "utf-7", "cp037")),
+]
+
+
+@pytest.mark.parametrize(("stated", "message"), REFUSED, ids=str)
+def test_dialects_that_are_refused(stated: dict[str, str], message: str) -> None:
+    with pytest.raises(pais.ArgumentError, match=message):
         pais.CSVFile("rows.csv", **stated)
-
-
-@pytest.mark.parametrize("bad", ["%d.%m", "%d.%m.%Y.%d", "%d.%m.%Y.%y", "%j %Y", "%d.%m.%Y %p"])
-def test_formats_without_a_whole_date_are_refused(bad: str) -> None:
-    with pytest.raises(pais.ArgumentError, match="date_format"):
-        pais.CSVFile("rows.csv", date_format=bad)
-
-
-@pytest.mark.parametrize("bad", ["utf-16", "shift_jis", "gb18030", "utf-7", "cp037"])
-def test_encodings_in_which_a_cell_could_change_another_line_are_refused(bad: str) -> None:
-    with pytest.raises(pais.ArgumentError, match="line by line"):
-        pais.CSVFile("rows.csv", encoding=bad)
 
 
 def test_separator_and_decimal_are_for_csv_files(tmp_path: Path) -> None:
@@ -151,15 +157,6 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     assert command("survey", plain, *arguments, "--decimal", ";").exit_code == 2
 
 
-def test_a_decimal_comma_with_a_schema(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("size;kind;day\n1,5;x,y;2025-01-01\n1.5;z;2025-01-02\n2,0;z;2025-01-03\n")
-    columns = {"size": (0, 2), "kind": ["x,y", "z"], "day": ("2025-01-01", "2025-01-03")}
-    rows = rows_of(path, columns=columns, decimal=",")
-    assert np.allclose(sorted(rows[:, 0]), [0.5, 1.0])
-    assert np.allclose(rows[np.argmin(rows[:, 0]), 1:], [2**0.5, 0.0, -1.0])
-
-
 # -- numbers, dates and text in other forms ------------------------------------------------------------------
 
 NUMBERS = [1234567.5, 12.25, -1000.0, 3.0, 0.125, 999.0]
@@ -174,6 +171,7 @@ FORMS: dict[str, tuple[dict[str, str], list[str]]] = {
 BOUNDS = {"size": (-2e6, 2e6)}
 
 
+@in_blocks
 @pytest.mark.parametrize("form", FORMS)
 def test_numbers_in_every_form(tmp_path: Path, form: str) -> None:
     dialect, cells = FORMS[form]
@@ -206,13 +204,14 @@ def test_dates_in_every_form(form: str) -> None:
     assert np.isnan(days[3:]).all()
 
 
-@pytest.mark.parametrize(("year", "days"), [("68", 36159.0), ("69", -1 * 366.0 + 1.0), ("70", 0.0)])
-def test_two_digits_of_a_year_as_in_python(year: str, days: float) -> None:
+@pytest.mark.parametrize("year", ["68", "69", "70"])
+def test_two_digits_of_a_year_as_in_python(year: str) -> None:
     epoch = datetime.datetime(1970, 1, 1)
     expected = (datetime.datetime.strptime(f"01.01.{year}", "%d.%m.%y") - epoch).days
     assert days_of(Dialect(date_format="%d.%m.%y").cells(pa.array([f"01.01.{year}"]), "dates")).tolist() == [expected]
 
 
+@in_blocks
 def test_an_encoding_is_used(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes("größe;ort\n1;Köln\n2;Zürich\n3;Köln\n".encode("cp1252"))
@@ -307,6 +306,7 @@ def test_groups_by_ranges_and_periods_are_read_in_the_dialect_of_the_file(tmp_pa
             pais.count(tmp_path / "other.csv", by={one: by[one]}, random_state=0)
 
 
+@in_blocks
 def test_one_message_names_all_forms(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     lines = [f"{n},5;{1 + n % 28:02d}.12.2024;Pädiatrie" for n in range(60)]

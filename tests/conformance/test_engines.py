@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
+from pais import Ball, ConstrainedRule, CoresetRule, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
 from pais._base.lattice import IntArray
 from pais._base.randomness import BitSource, bit_source
 from pais.data.engines.base import Engine, Fold, WeightedRows
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.usefixtures("batches")
 Floats = NDArray[np.float64]
 N, D = 5000, 6
 RADIUS = 4.0
-CANARY = 1234.5678
 
 CENTER = tuple(np.linspace(-0.5, 0.5, D).tolist())
 BALLS = {
@@ -156,20 +154,6 @@ def test_a_seed_draws_the_same_rows_and_weights_from_every_layout(layout: str, t
         expected, sample = drawn_in_memory(ball, rule), drawn(engine, BALLS[ball], RULES[rule])
         assert np.array_equal(sample[0], expected[0]), (rule, ball)
         assert np.array_equal(sample[1], expected[1]), (rule, ball)
-
-
-@pytest.mark.parametrize("ball", BALLS)
-def test_every_kind_of_ball_draws_the_same_from_files_as_from_memory(ball: str, tmp_path: Path) -> None:
-    engine = opened(parquet(tmp_path / "p", table(), files=3, group=200))
-    expected, found = (drawn(one, BALLS[ball], RULES["constrained"]) for one in (source(rows()), engine))
-    assert np.array_equal(found[0], expected[0])
-    assert np.array_equal(found[1], expected[1])
-
-
-def test_another_seed_draws_another_sample(tmp_path: Path) -> None:
-    engine = opened(parquet(tmp_path / "p", table()))
-    first, second = (drawn(engine, BALLS["shifted"], RULES["uniform"], seed) for seed in (5, 6))
-    assert first[0].shape != second[0].shape or not np.array_equal(first[0], second[0])
 
 
 def test_rows_keyed_by_a_column_may_come_in_any_order(tmp_path: Path) -> None:
@@ -321,51 +305,6 @@ def test_carried_columns_stay_with_their_rows(form: str, tmp_path: Path) -> None
     assert 700 < len(places) < 1300
 
 
-@pytest.mark.parametrize("form", ["table", "parquet", "csv", *STREAMS])
-def test_rows_with_missing_values_are_dropped_or_an_error_by_column(form: str, tmp_path: Path) -> None:
-    found = calm()
-    whole = table(found)
-    holes = [3, 99, 4000]
-    values = [None if i in holes else float(v) for i, v in enumerate(found[:, 2])]
-    whole = whole.set_column(2, "x2", pa.array(values, pa.float64()))
-    homes = {
-        "table": lambda: whole,
-        "parquet": lambda: parquet(tmp_path / "p", whole, files=4, group=90),
-        "csv": lambda: csv(tmp_path / "c", whole, files=2),
-        **{name: lambda stream=stream: stream(whole) for name, stream in STREAMS.items()},
-    }
-    data = homes[form]()
-    with pytest.raises(DataError, match="x2") as refusal:
-        opened(data, missing="error")
-    shown = str(refusal.value).replace(str(tmp_path), "")
-    assert not any(digits in shown for digits in ("99", "4000"))
-    every, ball = UniformRule(rate=1.0), Ball(radius=1e3)
-    kept = pais.sample(opened(data, missing="drop"), ball=ball, rule=every, random_state=0).spend("a test")
-    assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(np.delete(found, holes, axis=0)[:, 0]))
-    # Whoever is left is drawn as before: its identity is its place among all rows.
-    thinned = drawn(opened(data, missing="drop"), BALLS["shifted"], RULES["uniform"])
-    before = drawn(source(found), BALLS["shifted"], RULES["uniform"])
-    assert {tuple(row) for row in thinned[0]} <= {tuple(row) for row in before[0]}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [pa.float32(), pa.float64(), pa.int8(), pa.uint16(), pa.int64(), pa.bool_(), pa.decimal128(9, 3), pa.float16()],
-    ids=str,
-)
-def test_every_kind_of_number_is_read(kind: pa.DataType, tmp_path: Path) -> None:
-    plain = [0, 1, 1, 0, 1]
-    if pa.types.is_decimal(kind):
-        column = pa.array([decimal.Decimal(value) for value in plain], kind)
-    else:
-        column = pa.array(np.array(plain, dtype=np.float16)) if kind == pa.float16() else pa.array(plain).cast(kind)
-    whole = pa.table({"x": column, "y": pa.array([5.0] * 5)})
-    pq.write_table(whole, tmp_path / "one.parquet")
-    every = UniformRule(rate=1.0)
-    kept = pais.sample(tmp_path / "one.parquet", ball=Ball(radius=100.0), rule=every, random_state=0).spend("a test")
-    assert sorted(kept.rows.tolist()) == sorted([[float(v), 5.0] for v in plain])
-
-
 def test_numbers_of_different_kinds_in_the_files_of_one_dataset_are_read_as_numbers(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": pa.array([1, 2], pa.int32())}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": pa.array([0.5], pa.float32())}), tmp_path / "b.parquet")
@@ -379,11 +318,6 @@ def test_names_and_width_of_a_source_are_public(tmp_path: Path) -> None:
     assert engine.n_features == D
     assert source(parquet(tmp_path / "v", vectors(table())), columns=["v"]).names == tuple(f"v[{j}]" for j in range(D))
     assert str(N) not in repr(engine)
-
-
-def test_an_engine_is_its_own_source() -> None:
-    engine = source(rows())
-    assert source(engine) is engine
 
 
 def test_progress_counts_every_row_of_every_pass(tmp_path: Path) -> None:

@@ -8,14 +8,10 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import pais
-from pais import Ball, CoresetRule, Plan, UniformRule, release, run, sample
+from pais import Ball, CoresetRule, Plan, UniformRule, run
 from tests.support.mechanism_cases import RADIUS, built, cases, delta_of, flat, order_of, released, some_rows
-
-Floats = NDArray[np.float64]
-
 
 # -- certificates ----------------------------------------------------------------------------------------------
 
@@ -52,31 +48,6 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
     rule = UniformRule(rate=0.25)
     got = released(mechanism_name, noise_name, rule=rule, scale=5.0, center=(1.0, 2.0, 3.0), seed=6).certificate
     read = json.loads(got.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert set(read) == {
-        "kind",
-        "format",
-        "epsilon",
-        "delta",
-        "epsilon_if_kept",
-        "max_epsilon_if_kept",
-        "delta_used",
-        "delta_basis",
-        "parts",
-        "neighbours",
-        "unit",
-        "schema",
-        "note",
-        "secure_randomness",
-        "mechanism",
-        "rule",
-        "ball",
-        "values_sha256",
-        "ledger_entries",
-        "about",
-        "survey_shift",
-        "release_delta",
-        "version",
-    }
     assert read["epsilon"] == got.epsilon
     assert read["delta"] == delta_of(noise_name)
     assert read["rule"] == rule.to_dict()
@@ -90,21 +61,6 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
     assert "row" in read["neighbours"]
 
 
-def test_a_seed_anywhere_makes_the_certificate_say_that_it_is_not_private() -> None:
-    ball, rule, mechanism = Ball(radius=RADIUS), UniformRule(rate=0.5), built("sum", "l2", 1.0)
-    for sample_seed, noise_seed in [(1, None), (None, 1), (1, 1), (np.random.default_rng(1), None), (None, None)]:
-        kept = sample(some_rows(), ball=ball, rule=rule, random_state=sample_seed)
-        certificate = release(mechanism, kept, random_state=noise_seed).certificate
-        secure = sample_seed is None and noise_seed is None
-        assert certificate.secure_randomness is secure
-        assert certificate.note == ("secure randomness" if secure else "seeded, not private")
-        assert ("seeded, not private" in certificate.to_json()) is not secure
-        assert kept.private is (sample_seed is None)
-    plan = Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=100.0)
-    assert run(plan, some_rows(), random_state=3).certificate.note == "seeded, not private"
-    assert run(plan, some_rows()).certificate.note == "secure randomness"
-
-
 def test_a_seeded_run_repeats_itself_and_a_secure_one_does_not() -> None:
     plan = Plan(
         ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5), mechanism=built("joint", "l2", 1.0), epsilon=100.0
@@ -113,10 +69,3 @@ def test_a_seeded_run_repeats_itself_and_a_secure_one_does_not() -> None:
     assert np.array_equal(flat(run(plan, rows, random_state=3).value), flat(run(plan, rows, random_state=3).value))
     assert not np.any(flat(run(plan, rows, random_state=3).value) == flat(run(plan, rows, random_state=4).value))
     assert not np.any(flat(run(plan, rows).value) == flat(run(plan, rows).value))
-
-
-def test_certificates_and_releases_are_frozen() -> None:
-    got = released("count", "l2", rule=UniformRule(rate=0.5), scale=1.0)
-    for owner, name in [(got, "value"), (got, "certificate"), (got.certificate, "epsilon"), (got.certificate, "note")]:
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(owner, name, 0.0)

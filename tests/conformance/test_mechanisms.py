@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 from collections.abc import Callable
 
@@ -117,34 +115,6 @@ def test_a_row_of_weight_two_counts_as_the_row_twice(mechanism_name: str, noise_
     once = flat(measured(mechanism_name, noise_name, content.rows, seed=seed))
     assert np.allclose(weighted, twice, rtol=0.0, atol=TOLERANCE)
     assert not np.allclose(weighted, once, rtol=0.0, atol=TOLERANCE)
-
-
-@cases
-def test_scaling_the_data_and_the_radius_scales_sums_and_means_and_not_counts(
-    mechanism_name: str, noise_name: str
-) -> None:
-    rows, factor = some_rows(), 8.0
-
-    def rule(unit: float) -> CoresetRule:
-        return CoresetRule(sample_size=12.0, n_rows=60.0, mean_square_norm=4.0 * unit**2, radius=RADIUS * unit)
-
-    small = measured(mechanism_name, noise_name, rows, rule=rule(1.0))
-    large = measured(
-        mechanism_name, noise_name, factor * rows, rule=rule(factor), radius=factor * RADIUS, scale=factor * QUIET
-    )
-    scaled = flat(_scaled(small, factor))
-    assert np.allclose(flat(large), scaled, rtol=1e-9, atol=factor * TOLERANCE)
-    assert mechanism_name == "count" or not np.allclose(flat(large), flat(small), rtol=1e-9, atol=factor * TOLERANCE)
-
-
-def _scaled(value: object, factor: float) -> object:
-    if isinstance(value, MeanValue):
-        return MeanValue(
-            noisy_mean=factor * value.noisy_mean, noisy_count=value.noisy_count, noisy_sum=factor * value.noisy_sum
-        )
-    if isinstance(value, tuple):
-        return tuple(_scaled(part, factor) for part in value)
-    return value if isinstance(value, float) else factor * np.asarray(value)
 
 
 @pytest.mark.parametrize("noise_name", NOISES)
@@ -276,22 +246,6 @@ def test_a_large_loss_is_certified_with_as_little_effort_as_a_small_one(scale: f
     rule = CountedRule(sample_size=12.0, n_rows=60.0, mean_square_norm=4.0, radius=RADIUS)
     certified = worst_case(rule, built("joint", "l2", scale).profile, radius=RADIUS)
     assert certified.attained <= certified.upper <= certified.attained * (1.0 + 1e-5)
-
-
-@cases
-def test_mechanisms_are_frozen_and_describe_themselves_in_json(mechanism_name: str, noise_name: str) -> None:
-    mechanism = built(mechanism_name, noise_name, 5.0)
-    assert dataclasses.is_dataclass(mechanism)
-    for field in dataclasses.fields(mechanism):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(mechanism, field.name, None)
-    described = mechanism.to_dict()
-    assert json.loads(json.dumps(described, allow_nan=False)) == described
-    assert described["mechanism"] == mechanism.name
-    assert described != built(mechanism_name, noise_name, 6.0).to_dict()
-    laws = json.dumps(described)
-    expected = {"laplace": '"laplace"', "l2": '"lp"', "l3": '"lp"', "linf": '"infinity"', "gaussian": '"gaussian"'}
-    assert expected[noise_name] in laws
 
 
 # -- refusals --------------------------------------------------------------------------------------------------

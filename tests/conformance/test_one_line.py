@@ -24,9 +24,12 @@ Floats = NDArray[np.float64]
 N = 400
 
 
-@pytest.fixture(autouse=True, params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
+@pytest.fixture(params=[1 << 10, 1 << 22], ids=["small blocks", "large blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", request.param)
+
+
+in_blocks = pytest.mark.usefixtures("blocks")
 
 
 def lines(n: int = N) -> list[bytes]:
@@ -64,10 +67,7 @@ def test_key_value_does_not_depend_on_other_keys(cell: str) -> None:
     assert alone == (int(cell) if is_whole else None)
 
 
-def test_a_column_of_hexadecimal_keys_holds_no_keys() -> None:
-    assert whole_numbers_of_text(pa.array(["0x10", "0x11", None])).null_count == 3
-
-
+@in_blocks
 @pytest.mark.parametrize("n", [0, 1, N])
 @pytest.mark.parametrize("bad", [b"zz", b"1.5", b"\xff", b"", b"0x10", b"9" * 30])
 def test_bad_key_drops_its_row(bad: bytes, n: int, tmp_path: Path) -> None:
@@ -82,6 +82,7 @@ def test_bad_key_drops_its_row(bad: bytes, n: int, tmp_path: Path) -> None:
 STRAY = [b'5,1,"open', b'5,1,a"b,"c', b'5,"1,t', b'"', b'"5,1,t', b'5,1,"a""', b'5,1,"""', b'5,1,"a"" b']
 
 
+@in_blocks
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("line", STRAY)
 def test_unclosed_quote_drops_its_own_line_only(line: bytes, end: bytes, tmp_path: Path) -> None:
@@ -93,12 +94,14 @@ def test_unclosed_quote_drops_its_own_line_only(line: bytes, end: bytes, tmp_pat
         assert np.array_equal(kept(dirty, columns=["x", "y"], carry=["t"])[0], expected)
 
 
+@in_blocks
 def test_two_quotes_that_are_not_closed_do_not_close_each_other(tmp_path: Path) -> None:
     body = lines()
     dirty = written(tmp_path, [*body[:10], b'5,1,"open', *body[10:20], b'5,1,"open', *body[20:]])
     assert len(kept(dirty, columns=["x", "y"])[0]) == N
 
 
+@in_blocks
 def test_quoted_cells_are_read(tmp_path: Path) -> None:
     texts = {b'"a, b"': "a, b", b'"a ""b"""': 'a "b"', b'5" pipe': '5" pipe', b'"a" b': "a b", b'""': "", b'a"': 'a"'}
     body = [b"%d,1,%b" % (i, text) for i, text in enumerate(texts)]
@@ -108,6 +111,7 @@ def test_quoted_cells_are_read(tmp_path: Path) -> None:
     assert np.array_equal(rows[:, 0], [*range(len(texts)), 77])
 
 
+@in_blocks
 @pytest.mark.parametrize("brk", [b"\n", b"\r", b"\r\n"])
 def test_a_line_break_in_quotes_drops_the_row_alone(brk: bytes, tmp_path: Path) -> None:
     body = lines()
@@ -115,6 +119,7 @@ def test_a_line_break_in_quotes_drops_the_row_alone(brk: bytes, tmp_path: Path) 
     assert len(kept(dirty, columns=["x", "y"])[0]) == N
 
 
+@in_blocks
 @pytest.mark.parametrize("size", [400, 600, 5000, 9 << 20])
 def test_overlong_line_drops_only_itself(size: int, tmp_path: Path) -> None:
     body = lines()
@@ -123,6 +128,7 @@ def test_overlong_line_drops_only_itself(size: int, tmp_path: Path) -> None:
         assert len(kept(dirty, columns=["x", "y"])[0]) == N
 
 
+@in_blocks
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress], ids=["gz", "bz2"])
 def test_compressed_files_are_read_line_by_line_too(pack: object, tmp_path: Path) -> None:
     text = written(tmp_path, [*lines()[:50], b'5,1,"open', *lines()[50:]]).read_bytes()
@@ -131,6 +137,7 @@ def test_compressed_files_are_read_line_by_line_too(pack: object, tmp_path: Path
     assert len(kept(path, columns=["x", "y"])[0]) == N
 
 
+@in_blocks
 def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
     for header in (b'x,y,"t', b'"x\ny",y,t', b'\n\nx,"y,t', b"x,\xff,t"):
         with pytest.raises(DataError, match=r"cannot be read|not written in utf-8"):
@@ -141,6 +148,7 @@ def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
 # -- lines of another length, and tables with few rows --------------------------------------------------------
 
 
+@in_blocks
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize(
     "line",
@@ -156,11 +164,6 @@ def test_one_line_does_not_decide_whether_a_small_file_is_accepted(line: bytes, 
     assert len(kept(tmp_path)[0]) == n + 1
 
 
-def test_many_lines_of_another_length_are_dropped(tmp_path: Path) -> None:
-    path = written(tmp_path, [*[b"1,2"] * 2000, *lines()])
-    assert len(kept(path, columns=["x", "y"])[0]) == N
-
-
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
 def test_one_text_row_does_not_decide_whether_a_table_is_accepted() -> None:
     frame = pd.DataFrame({"x": ["a"], "y": ["b"]}, dtype=object)
@@ -173,6 +176,7 @@ def test_one_text_row_does_not_decide_whether_a_table_is_accepted() -> None:
 # -- carried columns -----------------------------------------------------------------------------------------
 
 
+@in_blocks
 @pytest.mark.parametrize("line", [b"\xff,1,t", b"1,2,\xff\xfe", b"1,2,2020-01-01", b"1,2,NA", b"1,2,"])
 def test_no_cell_changes_the_type_of_a_carried_column(line: bytes, tmp_path: Path) -> None:
     body = [b"%d,%d,%d" % (i, i, i) for i in range(N)]
@@ -186,6 +190,7 @@ def test_no_cell_changes_the_type_of_a_carried_column(line: bytes, tmp_path: Pat
     pq.write_table(carried, tmp_path / "out.parquet")
 
 
+@in_blocks
 def test_a_carried_feature_keeps_its_numbers(tmp_path: Path) -> None:
     rows, carried = kept(written(tmp_path, lines()), columns=["x", "y"], carry=["x"])
     assert carried is not None

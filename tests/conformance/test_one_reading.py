@@ -85,8 +85,14 @@ def vectors(data: Any, columns: Any) -> list[Any]:
     return rows[np.lexsort(rows.T)].tolist()
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stored", STORED)
+#: Each spelling in every other store.
+every_other = pytest.mark.parametrize(
+    ("spelling", "stored"),
+    [(one, other) for i, one in enumerate(TRUTHS) for j, other in enumerate(STORED) if (i + j) % 2 == 0],
+)
+
+
+@every_other
 def test_truth_values_have_the_same_vectors(spelling: str, stored: str, tmp_path: Path) -> None:
     data = STORED[stored](written(spelling), tmp_path)
     expected = pa.table({"age": AGE, "flag": written("booleans")})
@@ -95,8 +101,7 @@ def test_truth_values_have_the_same_vectors(spelling: str, stored: str, tmp_path
         assert vectors(data, columns) == vectors(expected, columns)
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stored", STORED)
+@every_other
 def test_bounds_of_0_and_1_read_truth_values_as_numbers(spelling: str, stored: str, tmp_path: Path) -> None:
     data = STORED[stored](written(spelling), tmp_path)
     expected = pa.table({"age": AGE, "flag": written("floats")})
@@ -127,18 +132,6 @@ def test_a_linear_regression_scores_a_target_of_words() -> None:
     assert model.score(words[["age"]], words["flag"]) == expected.score(numbers[["age"]], numbers["flag"])
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stated", [name for name in STATED if name != "bool"])
-def test_two_words_for_true_and_false_are_truth_values(spelling: str, stated: str) -> None:
-    column = Schema.of({"c": STATED[stated]})["c"]
-    [truth] = Schema.of({"c": bool})["c"].encode(pa.array(TRUTHS[spelling]))
-    no, yes = column.encode(pa.array(TRUTHS[spelling]))
-    assert np.array_equal(no > 0.0, truth == -1.0)
-    assert np.array_equal(yes > 0.0, truth == 1.0)
-    later = Schema.from_dict(Schema((column,)).to_dict())["c"]
-    assert later == column
-
-
 def test_other_categories_are_compared_as_they_are() -> None:
     cells = pa.array(["yes", "Yes", "no", "1", "true", "TRUE"])
 
@@ -154,7 +147,7 @@ def test_other_categories_are_compared_as_they_are() -> None:
     assert found(["true", "false", "other"])[0] == [False, False, False, False, True, True]
 
 
-@pytest.mark.parametrize("spelling", TRUTHS)
+@pytest.mark.parametrize("spelling", ["digits with decimals", "capitals and blanks", "Yes and NO"])
 @pytest.mark.parametrize("stated", ["bool", "numbers", "words", "bounds"])
 def test_a_logistic_regression_reads_every_spelling_of_its_target(spelling: str, stated: str, tmp_path: Path) -> None:
     cells = written(spelling)
@@ -189,22 +182,6 @@ def test_statistics_and_groups_read_every_spelling(spelling: str) -> None:
                 pais.mean(rows, columns=columns, by=by, epsilon=5.0, random_state=0) for rows in (data, expected)
             )
             assert np.array_equal(one.value, other.value)
-
-
-def test_a_linear_regression_reads_truth_values_and_text() -> None:
-    truths = [cell for cell in written("booleans") if cell is not None]
-    age = AGE[: len(truths)]
-    columns = {"age": (0, 100), "flag": bool}
-    models = [
-        DPLinearRegression(epsilon=5.0, columns=columns, target="age", random_state=0).fit(
-            pd.DataFrame({"age": cells, "flag": flags})
-        )
-        for cells, flags in (
-            (age, truths),
-            ([str(number) for number in age], ["Yes" if truth else "no" for truth in truths]),
-        )
-    ]
-    assert models[0].coef_.tolist() == models[1].coef_.tolist()
 
 
 def people() -> dict[str, list[Any]]:

@@ -95,12 +95,6 @@ def test_both_zeros_have_the_same_content_hash() -> None:
     assert keep(one)[1].tolist() == keep(other)[1].tolist()
 
 
-def test_one_bit_changes_the_content_hash() -> None:
-    low, high = np.full((2000, 1), 1.0), np.full((2000, 1), np.nextafter(1.0, 2.0))
-    one, other = (keep(rows)[1] for rows in (low, high))
-    assert 400 < len(np.intersect1d(one, other)) < 600  # independent: a quarter of 2000; one content: a half
-
-
 # -- the law of the draws ------------------------------------------------------------------------------------
 
 
@@ -130,13 +124,6 @@ def test_partitions_draw_equal_rows_independently() -> None:
     both = len(np.intersect1d(one, other))
     assert abs(both - n / 4) < 5.0 * np.sqrt(n * 3 / 16)
     assert abs(both - n / 2) > 5.0 * np.sqrt(n * 3 / 16)
-
-
-def test_keys_draw_independently_and_one_key_draws_the_same_again() -> None:
-    rows = np.random.default_rng(2).standard_normal((20_000, 2))
-    one, other = (keep(rows, key=bytes([number]) * 32)[1] for number in (1, 2))
-    assert abs(len(np.intersect1d(one, other)) - 5000) < 5.0 * np.sqrt(20_000 * 3 / 16)
-    assert keep(rows, key=bytes([1]) * 32)[1].tolist() == one.tolist()
 
 
 @pytest.mark.parametrize("distinct", [1, 7, 60_000])

@@ -133,24 +133,6 @@ def test_twice_the_noise_is_half_the_loss(profile: Profile) -> None:
     assert not np.allclose(profile.with_noise(2.0)(weight, norm), loss)
 
 
-def test_noise_factor_one_changes_nothing(profile: Profile) -> None:
-    weight, norm = grid()
-    same = profile.with_noise(1.0)
-    assert same == profile
-    assert type(same) is type(profile)
-    assert np.array_equal(same(weight, norm), profile(weight, norm))
-    assert profile.with_noise(2.0) != profile
-
-
-def test_profiles_are_frozen_and_have_a_repr(profile: Profile) -> None:
-    assert dataclasses.is_dataclass(profile)
-    for field in dataclasses.fields(profile):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(profile, field.name, 1.0)
-    assert type(profile).__name__ in repr(profile)
-    assert hash(profile) == hash(profile.with_noise(1.0))
-
-
 def test_squared_gaussian_shifts_add_with_their_rounds() -> None:
     weight, norm = grid()
     one, two = GaussianProfile(5.0, 7.0, 3), GaussianProfile(math.inf, 2.0, 5, 11.0)
@@ -187,28 +169,15 @@ def test_losses_of_different_kinds_do_not_add() -> None:
 # -- findings ------------------------------------------------------------------------------------------------
 
 
-def test_check_returns_six_findings_without_truth_values(profile: Profile) -> None:
-    found = check(profile)
-    assert set(found) == {
-        "monotone",
-        "feasible",
-        "unbounded",
-        "strongly_convex",
-        "sampling_can_lower",
-        "sampling_never_lowers",
-    }
-    for finding in found.values():
-        assert isinstance(finding, Finding)
-        assert isinstance(finding.verdict, Verdict)
+def test_findings_have_words_and_no_truth_value() -> None:
+    assumptions = LinearProfile(0.1, 0.5).check(radius=RADIUS, epsilon=EPSILON)
+    for finding in findings(assumptions).values():
         with pytest.raises(TypeError, match="verdict"):
             bool(finding)
-        with pytest.raises(TypeError, match="verdict"):
-            assert not finding
         assert finding.statement in str(finding)
         assert finding.verdict.value in str(finding)
         assert finding.reason
-    text = str(profile.check(radius=RADIUS, epsilon=EPSILON, delta=DELTA))
-    assert text.count("\n") == 5
+    assert str(assumptions).count("\n") == 5
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -308,29 +277,6 @@ def test_strong_convexity_of_the_power_family_is_that_of_the_second_derivative()
 def test_decreasing_loss_refutes_monotone(function: Callable[[Floats, Floats], Floats]) -> None:
     assert check(CustomProfile(function))["monotone"].verdict is Verdict.REFUTED
     assert check(CustomProfile(bent))["monotone"].verdict is Verdict.NOT_REFUTED
-
-
-def test_concave_loss_and_large_constant_refute_strong_convexity() -> None:
-    def constant(norm: Floats) -> Floats:
-        return np.asarray(np.square(0.1 + norm) * np.exp(0.1 + norm))
-
-    def line(weight: Floats, norm: Floats) -> Floats:
-        return np.asarray(weight * (0.1 + norm))
-
-    def slope(weight: Floats, norm: Floats) -> Floats:
-        return 0.1 + norm
-
-    concave = CustomProfile(lambda w, z: 0.5 * np.log1p(w) * (1.0 + 0.0 * z))
-    assert check(concave)["strongly_convex"].verdict is Verdict.REFUTED
-    right = CustomProfile(line, slope, constant)
-    assert check(right)["strongly_convex"].verdict is Verdict.NOT_REFUTED
-    too_large = CustomProfile(line, slope, lambda z: 1.2 * constant(z))
-    assert check(too_large)["strongly_convex"].verdict is Verdict.REFUTED
-    # Erratum 2: the published constant of a T-fold loss lacks a square. Below 1 that makes it too large.
-    published = CustomProfile(line, slope, lambda z: (0.1 + z) * np.exp(0.1 + z))
-    assert check(published, radius=0.5)["strongly_convex"].verdict is Verdict.REFUTED
-    none_at_all = CustomProfile(line, slope, np.zeros_like)
-    assert check(none_at_all)["strongly_convex"].verdict is Verdict.REFUTED
 
 
 # -- two profiles of one loss --------------------------------------------------------------------------------

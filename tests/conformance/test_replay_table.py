@@ -32,13 +32,6 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     assert runs == [0, 1, 2, 3]
 
 
-def test_a_case_follows_from_its_seed_and_number() -> None:
-    first, again, other = (replay_table.outcome(1, number) for number in (2, 2, 3))
-    assert replace(first, seconds=0.0) == replace(again, seconds=0.0)
-    assert first.name != other.name
-    assert not first.fails
-
-
 def test_a_failure_is_counted() -> None:
     failing = replace(FOUND, problem="differs")
     moved = replace(FOUND, used=1.01)

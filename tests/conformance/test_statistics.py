@@ -48,6 +48,11 @@ CALLS: dict[str, Any] = {
 }
 
 
+def spread_over(calls: dict[str, Any]) -> list[tuple[str, str]]:
+    """Each call on every third source. Encoding does not know the call, and `test_schema_engines` tests all sources."""
+    return [(what, where) for i, what in enumerate(calls) for j, where in enumerate(SOURCES) if (i + j) % 3 == 0]
+
+
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
     with warnings.catch_warnings():
@@ -56,8 +61,7 @@ def expected() -> dict[str, Any]:
         return {name: call(people()) for name, call in CALLS.items()}
 
 
-@pytest.mark.parametrize("where", SOURCES)
-@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize(("what", "where"), spread_over(CALLS))
 @pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning")
 def test_totals_are_the_same_wherever_rows_are_stored(
     what: str, where: str, tmp_path: Path, expected: dict[str, Any]
@@ -83,8 +87,7 @@ QUANTILES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("where", SOURCES)
-@pytest.mark.parametrize("what", QUANTILES)
+@pytest.mark.parametrize(("what", "where"), spread_over(QUANTILES))
 @pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning")
 def test_quantiles_are_the_same_wherever_rows_are_stored(what: str, where: str, tmp_path: Path) -> None:
     results = [

@@ -87,6 +87,9 @@ LAYOUTS: dict[str, Callable[[Path, pd.DataFrame], object]] = {
     "another order in every pass": lambda _, frame: shuffled(arrow(frame)),
 }
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
+some_layouts = pytest.mark.parametrize(
+    "layout", ["a DataFrame", "many files", "a CSV file", "files in memory", "a function"]
+)
 
 
 def opened(data: object, **options: Any) -> Engine:
@@ -143,32 +146,23 @@ def test_sums_and_samples_are_those_of_a_brute_force_computation(
     assert np.all(weights <= masses)
 
 
-@layouts
-def test_seeded_samples_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path) -> None:
-    rows, weights = drawn(opened(LAYOUTS[layout](tmp_path, FRAME)))
-    expected_rows, expected_weights = drawn(opened(FRAME))
-    np.testing.assert_array_equal(rows, expected_rows)
-    np.testing.assert_array_equal(weights, expected_weights)
-    assert 0 < len(rows) < len(usable(FRAME))
+def fitted(data: object) -> DPKMeans:
+    # The same numbers as pais.source(...), passed to an estimator.
+    return DPKMeans(n_clusters=3, epsilon=2.0, random_state=1).fit(opened(data))
+
+
+@pytest.fixture(scope="module")
+def expected() -> DPKMeans:
+    return fitted(FRAME)
 
 
 @layouts
-def test_seeded_fits_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path) -> None:
-    def fitted(data: object) -> DPKMeans:
-        # The same numbers as pais.source(...), passed to an estimator.
-        return DPKMeans(n_clusters=3, epsilon=2.0, random_state=1).fit(opened(data))
-
-    model, expected = fitted(LAYOUTS[layout](tmp_path, FRAME)), fitted(FRAME)
+def test_seeded_fits_are_the_same_wherever_the_rows_are_stored(layout: str, tmp_path: Path, expected: DPKMeans) -> None:
+    model = fitted(LAYOUTS[layout](tmp_path, FRAME))
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     assert model.certificate_.neighbours == "one who added or removed"
     assert model.certificate_.unit == {"column": "who", "max_rows": None}
     assert model.plan_.unit == expected.plan_.unit
-
-
-def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
-    shuffled = FRAME.sample(frac=1.0, random_state=9)
-    for one, other in zip(drawn(opened(FRAME)), drawn(opened(parquet(tmp_path / "p", shuffled, files=4))), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # -- whole units -------------------------------------------------------------------------------------------
@@ -244,7 +238,7 @@ def test_missing_values_can_be_refused_with_units() -> None:
 # -- limits ------------------------------------------------------------------------------------------------
 
 
-@layouts
+@some_layouts
 @pytest.mark.parametrize("stated", [True, False], ids=["stated facts", "a survey"])
 def test_too_many_units_are_refused_before_anything_is_spent(
     layout: str, stated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -261,22 +255,7 @@ def test_too_many_units_are_refused_before_anything_is_spent(
     assert ledger.entries == ()
 
 
-def test_rows_of_a_unit_are_counted_once_for_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = opened(FRAME)
-    counted: list[int] = []
-    add = members.Members.add
-
-    def counting(self: members.Members, block: Any) -> None:
-        counted.append(block.n_rows)
-        add(self, block)
-
-    monkeypatch.setattr(members.Members, "add", counting)
-    drawn(engine)
-    drawn(engine)
-    assert sum(counted) == int(FRAME["who"].notna().sum())
-
-
-@layouts
+@some_layouts
 def test_units_that_are_looked_up_again_are_the_same(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 from experiments.paper.claims import (
     Exceeding,
     approaches,
-    as_table,
     coreset_effects,
-    exceptions_table,
     flatteries,
     gains,
     orderings,
@@ -23,7 +20,6 @@ from experiments.paper.claims import (
     start_effects,
     thousandfold,
 )
-from experiments.paper.grid import TITLES
 
 Line = dict[str, Any]
 
@@ -95,19 +91,6 @@ def test_the_order_is_counted_and_exceptions_are_listed_with_their_overlap() -> 
     assert (both.lower, both.upper, both.holding) == ("constrained", "coreset", 0)
 
 
-def test_starts_are_ordered_separately() -> None:
-    cells = [
-        cost("valid", rule, 100, 1.0, value, start=start)
-        for start, rule, value in [
-            ("rows", "uniform", 2.0),
-            ("rows", "coreset", 1.0),
-            ("data-free", "uniform", 1.0),
-            ("data-free", "coreset", 2.0),
-        ]
-    ]
-    assert [(one.start, one.holding) for one in orderings(frame(*cells))] == [("rows", 1), ("data-free", 0)]
-
-
 def test_the_approach_to_all_rows_is_a_ratio_at_the_smallest_and_the_largest_size() -> None:
     (found,) = approaches(
         frame(
@@ -136,20 +119,6 @@ def test_time_is_compared_with_the_share_of_rows() -> None:
     assert found.ratio.median == pytest.approx(1.5)
 
 
-def test_the_gain_compares_equal_size_and_equal_epsilon_only() -> None:
-    results = frame(
-        cost("valid", "constrained", 100, 1.0, 6.0),
-        cost("valid", "constrained", 200, 1.0, 8.0),
-        cost("valid", "constrained", 100, 3.0, 100.0),
-        cost("ours", "constrained", 100, 1.0, 2.0, start="own"),
-        cost("ours", "constrained", 200, 1.0, 2.0, start="own"),
-        cost("ours", "constrained", None, 1.0, 0.1, start="own"),
-    )
-    (found,) = gains(results)
-    assert (found.epsilon, found.ratio.cells, found.ratio.smallest, found.ratio.largest) == (1.0, 2, 3.0, 4.0)
-    assert gains(results, "ours-pure") == []
-
-
 def test_pais_at_a_small_epsilon_is_compared_with_the_best_published_sampler() -> None:
     results = frame(
         cost("published", "uniform", 100, 1000.0, 5.0),
@@ -165,42 +134,6 @@ def test_pais_at_a_small_epsilon_is_compared_with_the_best_published_sampler() -
     assert (found.below_at_sizes, found.sizes, found.least_epsilon) == ((200,), (100, 200), 10.0)
     (ijcnn1,) = thousandfold(results.assign(dataset="ijcnn1"))
     assert (ijcnn1.epsilon, ijcnn1.ours, ijcnn1.holds) == (10.0, 2.5, True)
-
-
-def test_published_noise_is_compared_with_valid_noise() -> None:
-    (found,) = flatteries(
-        frame(
-            cost("published", "uniform", 100, 1.0, 2.0),
-            cost("valid", "uniform", 100, 1.0, 5.0),
-            cost("valid", "uniform", 100, 1.0, 50.0, start="data-free"),
-        )
-    )
-    assert (found.rule, found.epsilon, found.ratio.median) == ("uniform", 1.0, 2.5)
-
-
-def test_data_free_start_is_compared_with_rows() -> None:
-    (found,) = start_effects(
-        frame(
-            cost("valid", "uniform", 100, 1.0, 4.0),
-            cost("valid", "uniform", 100, 1.0, 2.0, start="data-free"),
-            cost("valid", "uniform", 200, 1.0, 2.0),
-            cost("valid", "uniform", 200, 1.0, 4.0, start="data-free"),
-        )
-    )
-    assert (found.data_free_lower, found.ratio.smallest, found.ratio.largest) == (1, 0.5, 2.0)
-
-
-def test_coresets_are_compared_with_uniform_samples_of_the_same_size() -> None:
-    cells = [("uniform", math.inf, 0.4), ("coreset", math.inf, 0.2), ("constrained", 3.0, 0.8)]
-    found = coreset_effects(
-        frame(
-            [
-                line(kind="coreset", family="not-private", rule=rule, epsilon=epsilon, measure="violation", value=value)
-                for rule, epsilon, value in cells
-            ]
-        )
-    )
-    assert [(one.rule, one.ratio.median, one.lower) for one in found] == [("coreset", 0.5, 1), ("constrained", 2.0, 0)]
 
 
 def test_overhead_on_covertype_is_listed_with_that_of_the_paper() -> None:
@@ -221,11 +154,3 @@ def test_unmeasured_claims_are_absent() -> None:
         assert claim(nothing) == []
     assert paces(nothing, {}) == []
     assert overhead(nothing) is None
-
-
-def test_tables_of_claims_name_what_the_published_noise_is_worth() -> None:
-    found = orderings(
-        frame(cost("published", "uniform", 100, 1.0, 1.0), cost("published", "coreset", 100, 1.0, 2.0)), "published"
-    )
-    for table in (as_table(found), exceptions_table(found)):
-        assert list(table["meaning"]) == [TITLES["published"]]

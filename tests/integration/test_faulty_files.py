@@ -73,15 +73,6 @@ def test_a_damaged_parquet_file_is_named(damage: Callable[[Path], None], error: 
     refused(home, names=error, work=tmp_path)
 
 
-def test_changed_number_without_checksum_is_read_as_a_number(tmp_path: Path) -> None:
-    # Nothing in such a file tells; it must not end the process either.
-    data = parquet(tmp_path / "data.parquet", compression="none", use_dictionary=False)
-    damaged(data, spread=1)
-    result = pais("kmeans", data, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out")
-    assert result.exit_code in (0, 2), result.output
-    assert (tmp_path / "out").exists() == (result.exit_code == 0)
-
-
 # -- files that do not fit together --------------------------------------------------------------------------
 
 
@@ -127,22 +118,6 @@ def test_a_file_without_rows_among_others_is_fine(form: str, tmp_path: Path) -> 
         assert sorted(map(int, kept.carried.column("id").to_pylist())) == list(range(N))
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("number", [1, 3])
-def test_files_without_any_row_are_an_empty_table(number: int, form: str, tmp_path: Path) -> None:
-    home = tmp_path / "data"
-    home.mkdir()
-    for place in range(number):
-        if form == "parquet":
-            parquet(home / f"part-{place}.parquet", table(0))
-        else:
-            (home / f"part-{place}.csv").write_text("a,b,id\n")
-    result = pais("kmeans", home, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    for engine in (source(home, columns=["a", "b"]), source(home, columns=["a", "b"]).held()):
-        assert len(sample(engine, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test").rows) == 0
-
-
 def test_hidden_unfinished_and_marker_files_are_skipped(tmp_path: Path) -> None:
     home = three_files(tmp_path / "data")
     for aside in ("_temporary/0/part-9.parquet", "_delta_log/00.checkpoint.parquet", ".spark/part-9.parquet"):
@@ -177,8 +152,7 @@ def write(path: Path, whole: pa.Table) -> None:
         pq.write_table(whole, path)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(("form", "number"), [("parquet", 1), ("csv", 3)])
 @pytest.mark.parametrize("change", CHANGES)
 def test_deleted_or_changed_file_is_named_in_the_error(
     change: str, number: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.data.engines import files
-from tests.support.faulty_data import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
+from tests.support.faulty_data import CANARY, STATED, pais, parquet, refused, rows
 
 # -- CSV files -----------------------------------------------------------------------------------------------
 
@@ -21,12 +20,6 @@ BAD_CSV = {
     "no header": f"{CANARY},2\n{LINES}\n",
     "nothing in it": "",
     "bytes that are no text": f"h\udcff,b\n{LINES}\n",
-}
-BAD_LINES = {
-    "mostly lines of another length than the header": "a,b\n" + f"1,2,{CANARY}\n" * 9000 + f"{LINES}\n",
-    "a ragged row": f"a,b\n{CANARY}\n{LINES}\n",
-    "a ragged row far down": f"a,b\n{LINES}\n1,2,{CANARY}\n",
-    "text in a column of numbers": f"a,b\n{LINES}\n1,x{CANARY}\n",
 }
 
 
@@ -43,18 +36,6 @@ def test_a_bad_csv_file_is_named(
     (home / "part-0.csv").write_text(f"a,b\n{LINES}\n")
     (home / "part-1.csv").write_bytes(BAD_CSV[fault].encode(errors="surrogateescape"))
     refused(home, names="part-1.csv", work=tmp_path)
-
-
-@pytest.mark.parametrize("small_blocks", [False, True])
-@pytest.mark.parametrize("fault", BAD_LINES)
-def test_a_bad_line_of_a_csv_file_is_left_out(
-    fault: str, small_blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if small_blocks:
-        monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 4096)
-    (tmp_path / "rows.csv").write_text(BAD_LINES[fault])
-    kept = sample(tmp_path / "rows.csv", ball=Ball(radius=1e9), rule=UniformRule(rate=1.0)).spend("a test")
-    assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(rows(3000)[:, 0]))
 
 
 def test_csv_columns_of_late_numbers_and_of_booleans_are_read(tmp_path: Path) -> None:
@@ -96,22 +77,6 @@ def test_column_names_may_be_any_text(name: str, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     centers = pq.read_table(tmp_path / "out" / "centers.parquet")
     assert centers.column_names == [name, "plain", "noisy_count"]
-
-
-def test_a_key_with_missing_values_is_an_error_on_demand_by_file_and_column(tmp_path: Path) -> None:
-    whole = table().set_column(2, "id", pa.array([None, *range(1, N)], pa.int64()))
-    data = parquet(tmp_path / "rows.parquet", whole)
-    for columns in (["a", "b"], None):
-        with pytest.raises(DataError, match=r"the key column 'id' of file .*rows\.parquet has missing") as caught:
-            source(data, columns=columns, key="id", missing="error")
-        assert "8675309" not in texts_of(caught.value)
-        opened = source(data, columns=columns, key="id")
-        kept = sample(opened, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0), random_state=1).spend("a test")
-        assert len(kept.rows) == N - 1
-    with pytest.raises(DataError, match="the key column 'id' of the source has missing values"):
-        source(whole, key="id", missing="error")
-    with pytest.raises(DataError, match=r"column 'a' of file .*rows\.parquet does not hold integers"):
-        source(data, columns=["b"], key="a")
 
 
 def test_a_carried_column_may_not_be_called_weight_or_be_a_feature(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ import pais
 from pais._base.files import read_json
 from pais.accounting.part import Part
 from pais.cli import commands, files, show
-from pais.cli.explain import explain_file
 from pais.errors import ArgumentError
-from tests.support import sweep
+from pais.privacy.certify import CERTIFIED_TOLERANCE
 
 HUGE = 10**400
 NORMS = {"radius": 2.0, "norms": [1.0, 2.0], "masses": [5.0, 5.0]}
@@ -47,14 +45,6 @@ def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, ch
         pais.Survey.load(written(tmp_path / "survey.json", {**right, **change}))
 
 
-@pytest.mark.parametrize("epsilon", [math.inf, math.nan])
-def test_infinite_epsilon_with_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
-    right = {**SURVEY, "above_noise": True}
-    survey = pais.Survey.load(written(tmp_path / "survey.json", right))
-    with pytest.raises(pais.PaisError):
-        pais.KMeansSettings(n_clusters=2, epsilon=epsilon).plan(pais.Facts.of(survey), 2)
-
-
 def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> None:
     norms = pais.NormDistribution.from_dict(NORMS)
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=pais.Ball.from_dict(BALL), norms=norms)
@@ -62,27 +52,6 @@ def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> N
     pais.Plan.load(written(tmp_path / "right.json", right))
     with pytest.raises(ArgumentError, match="plan"):
         pais.Plan.load(written(tmp_path / "plan.json", {**right, "norms": {**NORMS, "norms": [HUGE, 1.0]}}))
-
-
-def test_a_plan_for_no_rows_is_not_explained(tmp_path: Path) -> None:
-    noise = {"law": "gaussian", "scale": 1.0}
-    plan = {
-        "kind": "plan",
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "neighbours": "one row",
-        "spent": [],
-        "expected_rows": 1.0,
-        "n_rows": 0.0,
-        "ball": BALL,
-        "rule": {"rule": "uniform", "probability": 1.0},
-        "mechanism": {"n_clusters": 2, "rounds": [{"sum_noise": noise, "count_noise": noise}]},
-    }
-    with pytest.raises(ArgumentError, match="not a certificate"):
-        explain_file(written(tmp_path / "plan.json", plan))
-    plan["mechanism"] = {"n_clusters": 2, "rounds": []}
-    with pytest.raises(ArgumentError, match="not a certificate"):
-        explain_file(written(tmp_path / "plan.json", plan))
 
 
 def test_names_too_long_for_a_file_are_refused() -> None:
@@ -168,8 +137,17 @@ def test_audit_accepts_a_huge_time_limit() -> None:
     assert found.runs == 5
 
 
-def test_calibrated_release_costs_at_most_its_target(tmp_path: Path) -> None:
-    """Of this seed the logarithms were equal, and the numbers were not."""
-    found = sweep.checks_of(3650, tmp_path)
-    assert len(found) >= 8
-    assert [name for name, wrong in found.items() if wrong is not None] == []
+def test_calibrated_release_costs_at_most_its_target() -> None:
+    """Of this rule the logarithms of delta were equal, and the numbers were not."""
+    radius, epsilon, delta = 1748.1774395260102, 0.033008960105700876, 2.2366367207819134e-08
+    heights = [
+        0.6619930060488876, 0.8493608725659013, 0.45508048527904477, 0.3429533435598149, 0.6865071884606946,
+        0.4794482167061237,
+    ]  # fmt: skip
+    rule = pais.FunctionRule(
+        function=lambda norm: np.interp(norm, np.linspace(0.0, radius, 6), heights), radius=radius, n_knots=64
+    )
+    norms = pais.NormDistribution.from_histogram([0.0, radius], [383.0])
+    found = pais.calibrate(rule, pais.GaussianProfile(1.0, radius), norms, epsilon=epsilon, delta=delta)
+    worst = pais.worst_case(rule, found.profile, radius=radius, epsilon=epsilon, tolerance=CERTIFIED_TOLERANCE)
+    assert worst.upper <= delta

@@ -11,7 +11,6 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
 import pais
@@ -26,30 +25,7 @@ def cost(rows: np.ndarray, centers: np.ndarray) -> float:
     return float(((rows[:, None, :] - centers[None]) ** 2).sum(axis=2).min(axis=1).sum())
 
 
-BEST = float(KMeans(5, n_init=5, random_state=0).fit(ROWS).inertia_)
-
-
 # -- quality ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampling", ["constrained", "none"])
-@pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 1.0), ("l2", 3.0), ("laplace", 3.0)])
-@pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
-def test_the_cost_is_near_that_of_a_run_without_privacy(
-    make: Any, mechanism: str, epsilon: float, sampling: str
-) -> None:
-    ratios = [
-        cost(
-            ROWS,
-            pais.fit(ROWS, make(mechanism, epsilon=epsilon, sampling=sampling), random_state=seed).value.centers,
-        )
-        / BEST
-        for seed in range(3)
-    ]
-    # One center is worth a factor of several here; noise alone, with all centers found, some percent.
-    assert np.median(ratios) < 1.5
-    assert min(ratios) > 0.999
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
@@ -113,52 +89,13 @@ def test_moving_rows_and_center_moves_the_centers(mechanism: str) -> None:
 
 # -- what leaves --------------------------------------------------------------------------------------------------
 
-NEIGHBOURS = [ROWS, np.vstack([ROWS, np.full((1, 6), 1e4)]), np.vstack([ROWS, np.zeros((1, 6))]), ROWS[1:]]
-
-
-def shape_of(value: object) -> object:
-    """A certificate without its numbers: what may not differ between neighbours even where a survey was paid for."""
-    if isinstance(value, dict):
-        return {key: shape_of(item) for key, item in value.items() if key not in ("rounds", "profile")}
-    if isinstance(value, list):
-        return [shape_of(item) for item in value]
-    return "number" if isinstance(value, float) else value
-
-
-@pytest.mark.parametrize("mechanism", DELTAS)
-def test_certificates_with_a_survey_differ_only_in_surveyed_values(mechanism: str) -> None:
-    fits = [pais.fit(rows, settings_of(mechanism, sampling="none")) for rows in NEIGHBOURS]
-    loaded = [json.loads(fit.certificate.to_json()) for fit in fits]
-    for certificate, fit in zip(loaded, fits, strict=True):
-        assert fit.survey is not None
-        planned = settings_of(mechanism, sampling="none").plan(pais.Facts.from_own(fit.survey), 6)
-        assert certificate["ball"] == planned.ball.to_dict()
-        assert certificate["rule"] == {"rule": "uniform", "probability": 1.0, "radius": "infinity"}
-        # Everything else follows from the released survey: planning on it again gives the same certificate.
-        again = pais.plan_kmeans(
-            n_clusters=5,
-            n_features=6,
-            epsilon=fit.plan.epsilon,
-            spent=(fit.survey.price,),
-            delta=DELTAS[mechanism],
-            ball=planned.ball,
-            norms=fit.survey.norms,
-            sampling="none",
-            mechanism=mechanism,  # type: ignore[arg-type]
-        )
-        assert certificate["mechanism"] == json.loads(json.dumps(again.mechanism.to_dict()))
-    fixed = ("epsilon", "delta", "parts", "neighbours", "note", "secure_randomness", "version")
-    assert len({json.dumps([certificate[key] for key in fixed]) for certificate in loaded}) == 1
-    assert len({json.dumps(shape_of(certificate["ball"])) for certificate in loaded}) == 1
-
 
 def certificates() -> list[Any]:
     rows, small = ROWS[:4000], {"norms": None, "radius": None, "center": None}
     cases = [
-        stated(mechanism, sampling=sampling, **facts)
-        for mechanism in DELTAS
-        for sampling in ("constrained", "coreset", "uniform", "none")
-        for facts in ({}, small)
+        stated(mechanism, sampling=sampling, **(small if (row + column) % 2 else {}))
+        for row, mechanism in enumerate(DELTAS)
+        for column, sampling in enumerate(("constrained", "coreset", "uniform", "none"))
     ]
     cases += [stated(mechanism, algorithm="paper") for mechanism in ("l2", "laplace")]
     cases += [stated(center=None), stated(sampling=pais.FunctionRule(function=lambda z: 0.5 + 0 * z, radius=RADIUS))]
@@ -206,12 +143,6 @@ def test_schema_refuses_invalid_certificates(change: dict[str, object]) -> None:
     for name in good:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.Draft202012Validator(SCHEMA).validate({key: good[key] for key in good if key != name})
-
-
-@pytest.mark.parametrize("facts", [{}, {"radius": None, "norms": None}], ids=["stated", "center stated"])
-def test_rows_of_another_width_than_the_center_are_refused(facts: dict[str, Any]) -> None:
-    with pytest.raises(pais.DataError, match="column"):
-        pais.fit(ROWS[:, :2], stated(**facts))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,9 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
+
+from pais.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -38,6 +43,26 @@ def with_commands(place: Path) -> dict[str, str]:
         "PATH": f"{place}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(paths),
     }
+
+
+def output_of(text: str, environment: dict[str, str]) -> str:
+    """What a block of sh prints. Its `pais` commands run in this process, which saves the start of Python for each."""
+    printed = ""
+    for part in re.split(r"^(pais (?:.*\\\n)*.*\n)", text, flags=re.MULTILINE):
+        if part.startswith("pais "):
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                words = shlex.split(part.replace("\\\n", ""), comments=True)
+                result = CliRunner().invoke(app, words[1:])
+            assert result.exit_code == 0, (part, result.output, result.exception)
+            printed += result.stdout
+        elif part.strip():
+            done = subprocess.run(
+                ["sh", "-e", "-c", part], capture_output=True, text=True, env=environment, check=False
+            )
+            assert done.returncode == 0, (part, done.stdout, done.stderr)
+            printed += done.stdout
+    return printed
 
 
 def example_rows() -> None:
@@ -73,11 +98,7 @@ def test_every_block_of_a_guide_runs(
         if language == "python":
             exec(compile(text, page.name, "exec"), names)
         else:
-            done = subprocess.run(
-                ["sh", "-e", "-c", text], capture_output=True, text=True, env=environment, check=False
-            )
-            assert done.returncode == 0, (text, done.stdout, done.stderr)
-            printed += done.stdout
+            printed += output_of(text, environment)
     printed += capsys.readouterr().out
     for shown in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
         assert shown in printed, "a page shows what its blocks print"

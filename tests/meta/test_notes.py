@@ -48,7 +48,8 @@ def functions_of(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
 
 
-def stated_guarantees() -> Iterator[str]:
+@functools.cache
+def stated_guarantees() -> set[str]:
     """Full names of functions and classes whose docstring states a guarantee."""
 
     def within(node: ast.AST, name: str) -> Iterator[str]:
@@ -58,9 +59,12 @@ def stated_guarantees() -> Iterator[str]:
                     yield f"{name}.{child.name}"
                 yield from within(child, f"{name}.{child.name}")
 
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-        yield from within(ast.parse(path.read_text()), ".".join(parts))
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        if "Guarantee." in text:
+            found |= set(within(ast.parse(text), ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)))
+    return found
 
 
 @functools.cache
@@ -103,7 +107,7 @@ def test_every_guarantee_of_a_docstring_has_a_note(name: str) -> None:
 
 
 def test_every_proved_statement_is_in_a_docstring() -> None:
-    assert proved_guarantees() <= set(stated_guarantees())
+    assert proved_guarantees() <= stated_guarantees()
 
 
 def test_every_note_is_in_the_index_and_in_the_map() -> None:
@@ -116,5 +120,5 @@ def test_every_note_is_in_the_index_and_in_the_map() -> None:
 def test_note_checks_find_labels_and_guarantees() -> None:
     assert re.fullmatch(LABEL, "worst-case-12")
     assert not re.fullmatch(LABEL, "1e-6")
-    assert "pais.privacy.certify.worst_case" in set(stated_guarantees())
+    assert "pais.privacy.certify.worst_case" in stated_guarantees()
     assert len(labels_of_source()) > 50

@@ -22,7 +22,7 @@ from pais.kmeans.rounds import Round
 from pais.privacy.profiles import GaussianProfile
 from tests.support.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 
-SEEDS = range(20)
+SEEDS = range(10)
 CLAIMED, DELTA = 1.0, 0.01
 ALL_ROWS = pais.UniformRule(rate=1.0)
 
@@ -136,12 +136,6 @@ def test_audit_catches_known_mistakes_and_passes_the_correct_versions(case: Call
         assert not right.violates, str(right)
 
 
-def test_audit_of_published_noise_exceeds_the_claim_many_times() -> None:
-    found = audited(exponential_radius, broken=True, seed=1, runs=100_000)
-    assert found.lower_bound > 6.0
-    assert "distance of the sum" in found.best.event
-
-
 def test_audit_catches_an_unchanged_center_by_equality() -> None:
     found = audited(skipped_cluster, broken=True, seed=2, runs=4_000)
     assert found.best.event == "output[0] is equal to 0.5"
@@ -218,9 +212,9 @@ def test_measure_each_has_the_distribution_of_single_kmeans_runs() -> None:
     def totals(outputs: list[object]) -> list[float]:
         return [float(value.noisy_counts.sum()) for value in outputs if isinstance(value, pais.KMeansValue)]
 
-    single = totals([pais.run(plan, rows, random_state=rng).value for _ in range(600)])
+    single = totals([pais.run(plan, rows, random_state=rng).value for _ in range(300)])
     many, wrong = (
-        totals(measure_each(mechanism, rows, ball=plan.ball, rule=plan.rule, runs=4_000, random_state=rng))
+        totals(measure_each(mechanism, rows, ball=plan.ball, rule=plan.rule, runs=2_000, random_state=rng))
         for mechanism in (plan.mechanism, quieter)
     )
     assert stats.ks_2samp(single, many).pvalue > 1e-3

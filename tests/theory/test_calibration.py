@@ -21,6 +21,7 @@ PROFILES = [
     (pais.GaussianProfile(10.0, 1.0, 5), 1e-6),
     (pais.GaussianProfile(math.inf, math.inf, square_scale=1.0), 1e-6),
 ]
+PURE_AND_GAUSSIAN = [PROFILES[0], PROFILES[3]]
 SAMPLINGS = ["constrained", "coreset", "uniform"]
 
 
@@ -56,7 +57,7 @@ def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+@pytest.mark.parametrize(("profile", "delta"), PURE_AND_GAUSSIAN)
 def test_solving_size_and_epsilon_round_trip(sampling: str, profile: pais.LinearProfile, delta: float) -> None:
     first = solved_noise(sampling, profile, delta)
     size = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=first.noise)
@@ -104,7 +105,7 @@ def test_random_pure_plans_are_within_their_target(
 
 
 def test_the_constrained_rule_needs_the_least_noise_and_uniform_the_most_at_equal_size() -> None:
-    for profile, delta in PROFILES:
+    for profile, delta in PURE_AND_GAUSSIAN:
         noise = [solved_noise(sampling, profile, delta).noise for sampling in SAMPLINGS]
         assert noise[0] < noise[1] < noise[2]
 
@@ -185,7 +186,7 @@ def test_a_noise_too_small_for_a_double_is_refused(
         pais.calibrate(sampling, profile, tiny, epsilon=epsilon, delta=delta, sample_size=50)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(10))
 def test_mechanisms_built_with_the_solved_noise_fit_the_budget(seed: int) -> None:
     """The way of the README: calibrate a mechanism of noise 1, then build it with the noise that was found."""
     rng = np.random.default_rng(seed)

@@ -157,14 +157,6 @@ def test_the_noise_of_all_stages_is_within_the_price(
     assert whole([stated(part) for part in parts], noise) <= stated(noise) * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
-def test_noise_for_one_column_is_caught(noise: SurveyNoise, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_cells = SurveyNoise.on_cells
-    monkeypatch.setattr(SurveyNoise, "on_cells", lambda self, share, _: on_cells(self, share, 1))
-    losses = stages_of(monkeypatch, np.zeros((10, 4)), noise)
-    assert whole(losses, noise) > 1.9 * stated(noise)
-
-
 def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[float] = []
     on_counts, on_cells = SurveyNoise.on_counts, SurveyNoise.on_cells
@@ -200,9 +192,8 @@ def found(rows: Floats, noise: SurveyNoise, seed: int = 0) -> tuple[ColumnRange,
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
-@pytest.mark.parametrize("seed", range(1))
-def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, seed: int) -> None:
-    rng, n = np.random.default_rng(seed), 50_000
+def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise) -> None:
+    rng, n = np.random.default_rng(0), 50_000
     rows = np.column_stack(
         [
             rng.lognormal(10.0, 0.8, n),
@@ -213,7 +204,7 @@ def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, se
         ]
     )
     rows[rng.random(rows.shape) < 0.03] = np.nan
-    ranges = found(rows, noise, seed)
+    ranges = found(rows, noise)
     for cells, column in zip(rows.T, ranges, strict=True):
         cells = cells[np.isfinite(cells)]
         low, high = np.quantile(cells, [0.005, 0.995])
@@ -336,4 +327,4 @@ def test_standardized_columns_cost_the_same_and_are_clipped_far_out_only() -> No
     assert column.decode(np.array([-1e9, 1e9])).tolist() == pytest.approx(bounds.decode(np.array([-9.0, 9.0])))
     assert column.encode(pa.array([50.0, 60.0, 500.0]))[0] == pytest.approx([0.0, 15.0, 30.0], rel=0.3, abs=0.3)
     assert pais.Schema.from_dict(standard.schema.to_dict()) == standard.schema
-    assert standard.schema.stated == schemas[1]
+    assert schemas[1].may_become(standard.schema)

@@ -24,12 +24,6 @@ def shifts(epsilon: float, delta: float, n: int = 60) -> np.ndarray:
     return np.append(0.0, largest * np.geomspace(1e-9, 1.0, n))
 
 
-def without_curve(at_one: np.ndarray, epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    with monkeypatch.context() as patch:
-        patch.setattr(crossing, "_REFINEMENTS", 0)
-        return crossing.first_crossing_weight(at_one, epsilon, delta)
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
 def test_guesses_of_the_curve_are_close_to_the_weights(epsilon: float, delta: float) -> None:
     curve = crossing.crossing_curve(epsilon, delta)
@@ -37,15 +31,6 @@ def test_guesses_of_the_curve_are_close_to_the_weights(epsilon: float, delta: fl
     at_one = np.exp(np.linspace(curve.shift[0], curve.shift[-1], 50)[1:-1])
     log_weight, _ = curve.guess(np.log(at_one))
     assert log_weight == pytest.approx(np.log(crossing.first_crossing_weight(at_one, epsilon, delta)), abs=1e-5)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
-def test_weights_are_those_of_a_search_without_the_curve(
-    epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_one = shifts(epsilon, delta)
-    expected = without_curve(at_one, epsilon, delta, monkeypatch)
-    assert crossing.first_crossing_weight(at_one, epsilon, delta) == pytest.approx(expected, rel=5e-11)
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,3 @@ def test_erratum_11_the_coreset_size_is_limited_exactly_not_by_the_sufficient_co
     with pytest.raises(pais.UnreachableError) as caught:
         rule(exact * (1 + 1e-9))
     assert caught.value.reachable == pytest.approx(exact)
-
-
-def test_erratum_10_the_loss_in_the_exponent_is_the_profile_not_the_weight() -> None:
-    """With e^(1/q) in place of e^loss, as printed in the proof, the bound would not depend on the record at all."""
-    q = 0.25
-    printed = math.log1p(q * math.expm1(1 / q))
-    right = pais.amplified_epsilon(0.3 / q, q)
-    assert right == pytest.approx(math.log1p(q * math.expm1(0.3 / q)))
-    assert abs(printed - right) > 1

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import mpmath as mp
 import numpy as np
-import opendp.prelude as dp
 import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
 from pais import ConvergenceError, GaussianNoise, LpNoise, laplace_noise
-from pais._base.lattice import Lattice, Law, Tails, rounded_noise
+from pais._base.lattice import Lattice, rounded_noise
 from pais._base.randomness import BitSource
 from pais.mechanisms import noise as noise_laws
 from pais.mechanisms.noise import NoiseLaw
@@ -194,52 +193,6 @@ def test_a_draw_at_a_rounding_boundary_is_decided_by_its_exact_value(
         assert bits.portions_read == rounds * (1 if alone else law.n_uniforms(d))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Overconfident:
-    """A law whose doubles claim to be exact."""
-
-    law: Law
-
-    def n_uniforms(self, d: int) -> int:
-        return self.law.n_uniforms(d)
-
-    def evaluate(self, tails: Tails) -> tuple[Floats, Floats]:
-        unit, error = self.law.evaluate(tails)
-        return unit, np.zeros_like(error)
-
-    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
-        return self.law.evaluate_exactly(tails, signs)
-
-
-@pytest.mark.parametrize("law", [GaussianNoise(scale=1.0), laplace_noise(1.0)], ids=["gaussian", "laplace"])
-def test_without_an_error_bound_the_doubles_decide_wrongly(law: NoiseLaw) -> None:
-    draws = cornered(law, 1, distance=80, seed=5, boundary=0.5)
-    assert [draw.rounded for draw in draws] == [[1], [0]]
-    assert [rounded_noise(law, (1, 1), STEPS, draw.bits())[0].tolist() for draw in draws] == [[1], [0]]
-    claimed = [rounded_noise(Overconfident(law=law), (1, 1), STEPS, draw.bits())[0].tolist() for draw in draws]
-    assert claimed[0] == claimed[1]
-
-
-@pytest.mark.parametrize("p", [1.5, 3.0, 10.0])
-def test_a_general_order_is_exact_where_the_gamma_quantile_is_near_zero(p: float) -> None:
-    """A uniform variable near one makes |g| near zero, where the quantile function has an unbounded slope."""
-    law = LpNoise(scale=1.0, p=p)
-    rng = np.random.default_rng(11)
-    for gap in (2**18, 2**26, 2**34):
-        words = [int(rng.integers(2**61, 2**62)) for _ in range(6)]
-        words[4] = 2**63 - gap - int(rng.integers(gap))
-        unit, error = law.evaluate(Tails(signs=np.ones((1, 6)), words=np.array([words], dtype=np.uint64)))
-        with mp.workprec(400):
-            shape, order = 1 + 1 / mp.mpf(p), mp.mpf(p)
-            for place in (mp.mpf(0.001), mp.mpf(0.999)):
-                tails = [(word + place) / mp.mpf(2) ** 64 for word in words]
-                size = [2 * tails[i] * gamma_point(shape, 2 * tails[4 + i]) ** (1 / order) for i in range(2)]
-                length = mp.fsum(value**order for value in size) ** (1 / order)
-                radius = -mp.log(4 * tails[2] * tails[3])
-                for i in range(2):
-                    assert abs(radius * size[i] / length - float(unit[0, i])) <= float(error[0, i])
-
-
 def test_a_general_order_at_a_rounding_boundary_is_exact_near_zero_too() -> None:
     law = LpNoise(scale=1.0, p=3.0)
     for draw in cornered(law, 2, distance=80, seed=6, fixed={4: 2**63 - 2**20 - 12345}):
@@ -342,23 +295,6 @@ def test_whole_steps_follow_the_rounded_law_and_neither_a_wider_nor_a_truncated_
     assert chi_square(np.trunc(ideal).astype(np.int64), law, edge) < REJECT
 
 
-@pytest.mark.parametrize("kind", [GaussianNoise, laplace_noise], ids=["gaussian", "laplace"])
-def test_whole_steps_agree_with_the_exact_discrete_samplers_of_opendp(kind: type[GaussianNoise]) -> None:
-    n, scale = 40_000, 50.0
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T=int))
-    discrete = (
-        dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-        if kind is GaussianNoise
-        else dp.m.make_laplace(domain, dp.l1_distance(T=int), scale=scale)
-    )
-    theirs = np.array(discrete([0] * n))
-    ours = kind(scale=scale).draw_steps((n, 1), Lattice(step=1.0), seeded(4))[:, 0]
-    wider = kind(scale=1.2 * scale).draw_steps((n, 1), Lattice(step=1.0), seeded(5))[:, 0]
-    assert stats.ks_2samp(ours, theirs, method="asymp").pvalue > ACCEPT
-    assert stats.ks_2samp(wider, theirs, method="asymp").pvalue < REJECT
-
-
 @pytest.mark.parametrize(
     ("law", "wrong"),
     [
@@ -370,7 +306,7 @@ def test_whole_steps_agree_with_the_exact_discrete_samplers_of_opendp(kind: type
     ],
     ids=["l1", "l2", "l3", "linf", "gaussian"],
 )
-@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("d", [1, 6])
 def test_the_stated_deviation_is_that_of_the_steps_drawn(law: NoiseLaw, wrong: NoiseLaw, d: int) -> None:
     n, lattice = 120_000 // d, Lattice(step=2.0**-10)
     steps = law.draw_steps((n, d), lattice, seeded(6))
@@ -396,8 +332,9 @@ def tail_probabilities(n: int) -> Floats:
     )
 
 
+@pytest.mark.slow
 def test_the_normal_quantile_is_as_accurate_as_the_error_bound_assumes() -> None:
-    tails = tail_probabilities(400)
+    tails = tail_probabilities(150)
     found = -special.ndtri(tails)
     with mp.workprec(300):
         for tail, point in zip(tails.tolist(), found.tolist(), strict=True):
@@ -405,6 +342,7 @@ def test_the_normal_quantile_is_as_accurate_as_the_error_bound_assumes() -> None
             assert abs(exact - point) <= mp.mpf(2) ** -49 * (1 + abs(exact))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [256, 512])
 def test_a_normal_quantile_has_all_digits_of_the_working_precision(bits: int) -> None:
     tails = [mp.mpf(tail) for tail in tail_probabilities(25).tolist()]

@@ -16,7 +16,7 @@ from pais.privacy.amplification import largest_shift
 from pais.privacy.certify import worst_case
 
 ALL = pais.UniformRule(rate=1.0)
-PRICES = [1.0, 0.5, 0.1, 1 / 3, 0.7, 2.0, 1e-3, 7.3, *np.random.default_rng(5).uniform(0.01, 5.0, size=40)]
+PRICES = [1.0, 0.5, 0.1, 1 / 3, 0.7, 2.0, 1e-3, 7.3, *np.random.default_rng(5).uniform(0.01, 5.0, size=10)]
 
 
 def plan(mechanism: pais.Mechanism, epsilon: float, *, radius: float = 1.0, order: float = 1.0, **more: float):
@@ -52,8 +52,8 @@ def test_noise_from_a_price_costs_at_most_that_price(epsilon: float) -> None:
     assert certified_epsilon(pais.WeightedSum(noise=wide), ALL, pais.Ball(radius=3.7, order=1.0)) <= epsilon
 
 
-@pytest.mark.parametrize("epsilon", PRICES[:12])
-@pytest.mark.parametrize("delta", [1e-6, 1e-12, 0.01])
+@pytest.mark.parametrize("epsilon", PRICES[:12:3])
+@pytest.mark.parametrize("delta", [1e-12, 0.01])
 def test_gaussian_noise_from_a_price_costs_at_most_that_price(epsilon: float, delta: float) -> None:
     for sensitivity in (1.0, 3.7):
         noise = pais.gaussian_noise(epsilon=epsilon, delta=delta, sensitivity=sensitivity)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import (
@@ -31,9 +30,6 @@ from pais._base.lattice import Lattice
 from pais._base.randomness import BitSource
 from pais.data.engines.base import Engine, Fold, Sampling
 from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, naive_total, noises, on_lattice, seeded
-
-Floats = NDArray[np.float64]
-
 
 # ---------------------------------------------------------------- odd doubles, extreme ratios
 

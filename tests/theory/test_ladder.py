@@ -37,7 +37,7 @@ def block_of(rows: Floats, layout: str, masses: IntArray | None = None) -> Block
     columns = [np.ascontiguousarray(column) for column in rows.T]
     block: Block = RowBlock(rows, identity) if layout == "rows" else ColumnBlock(columns, identity)
     if masses is not None:
-        block.weigh(masses, 2.0**-MASS_BITS)
+        block.masses, block.mass_step = masses, 2.0**-MASS_BITS
     return block
 
 

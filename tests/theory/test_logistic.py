@@ -202,19 +202,6 @@ def test_second_derivatives_are_those_of_the_gradients() -> None:
             assert np.abs(seen[:, place] - change).max() < 0.03 * np.abs(seen).max()
 
 
-@pytest.mark.parametrize(("n_classes", "largest"), [(2, 1.0), (3, math.sqrt(2.0))])
-def test_a_price_without_the_root_of_two_would_be_too_small(n_classes: int, largest: float) -> None:
-    """The bound of a gradient is met by a record that is certainly of another class than the coefficients say."""
-    rows, norms = labelled([[9.0, 0.0, 0.0]], [0], n_classes)
-    sample = prepared(mechanism(3, n_classes), rows, np.ones(1), 5.0 * np.eye(4))
-    point = np.zeros((4, 1 if n_classes == 2 else n_classes))
-    point[0, -1] = 100.0
-    steps, lattice = sample.gradient_steps(point)
-    assert exact_norm(steps, lattice) > 0.9999 * largest * norms[0]
-    profile = mechanism(3, n_classes).profile
-    assert float(profile(1.0, norms[0])) ** 2 > 0.9999 * largest**2 * norms[0] ** 2 * (1 / 40.0**2 + 1 / 10.0**2)
-
-
 def test_a_row_of_no_listed_class_adds_nothing() -> None:
     rows, _ = labelled([[1.0, 2.0, -1.0]], [0], 2)
     rows[:, 3:] = 0.0

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from pais import GaussianNoise, KMeansSettings, LpNoise, laplace_noise
+from pais import GaussianNoise, LpNoise, laplace_noise
 from pais.planning.facts import NoisyCounts, NormCounts, combined, falling_counts, sum_bound
 
 Floats = NDArray[np.float64]
-N_OCTAVES, BINS = 200, 12
+BINS = 12
 
 
 def histogram(norms: Floats, bins: int = BINS) -> Floats:
@@ -120,10 +120,3 @@ def test_the_number_of_rows_of_two_histograms_has_the_least_variance() -> None:
     both = combined(one, two)
     np.testing.assert_allclose(both.counts, [0.0, 120.0])
     assert both.variance == pytest.approx(100.0 / 3.0)
-
-
-def test_a_pure_survey_takes_a_larger_share_of_a_smaller_epsilon() -> None:
-    shares = [
-        KMeansSettings(n_clusters=2, epsilon=epsilon, mechanism="l2").survey_share for epsilon in (1e-9, 0.1, 1.0, 10.0)
-    ]
-    assert shares == [0.104, 0.076, 0.052, 0.035]

@@ -10,13 +10,11 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings, strategies as st
 
 import pais
-from pais import Ball, NormDistribution, Plan, plan_kmeans
+from pais import Plan, plan_kmeans
 from pais.kmeans.rounds import ResidualRound
-from pais.planning.settings import MOST_SAMPLE_NUMBERS
 from pais.privacy.rules import largest_coreset_size
 
 DELTA = 1e-6
@@ -24,9 +22,9 @@ GRID = 2000
 SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
 MECHANISMS = ["gaussian", "laplace", "l2"]
 # The same examples in every run; a plan takes up to a second.
-FIXED = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FIXED = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 # For relations between plans, and for what does not depend on how close to the target a plan comes.
-FEWER = settings(FIXED, max_examples=15)
+FEWER = settings(FIXED, max_examples=12)
 
 
 @dataclass(frozen=True)
@@ -141,34 +139,26 @@ def loss_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
 @FIXED
 @given(facts())
 def test_every_norm_of_the_ball_is_within_the_guarantee(fact: Facts) -> None:
+    """And the budget is used up at some norm, by rounds that suffice for the cells."""
     plan = fact.plan()
     mechanism = kmeans_of(plan)
     norm = np.append(np.linspace(0.0, fact.radius, GRID), fact.radius * np.geomspace(1e-9, 1.0, 50))
     probability = plan.rule.probability(np.minimum(norm, fact.radius))
     if fact.mechanism == "gaussian":
-        delta = pais.amplified_delta(fact.epsilon, shift_by_hand(mechanism, norm) / probability, probability)
+        shift = shift_by_hand(mechanism, norm) / probability
+        delta = pais.amplified_delta(fact.epsilon, shift, probability)
         assert np.max(delta) <= DELTA
-        by_profile = pais.amplified_delta(fact.epsilon, mechanism.profile(1.0 / probability, norm), probability)
-        assert np.max(by_profile) <= DELTA
+        worst = np.argmax(delta)
+        used = pais.epsilon_at_delta(DELTA, float(shift[worst]), float(probability[worst]))
     else:
-        epsilon = pais.amplified_epsilon(loss_by_hand(mechanism, norm) / probability, probability)
-        assert np.max(epsilon) <= fact.epsilon
-        by_profile = pais.amplified_epsilon(mechanism.profile(1.0 / probability, norm), probability)
-        assert np.max(by_profile) <= fact.epsilon
-
-
-@FEWER
-@given(facts())
-def test_the_budget_is_used_up_at_some_norm(fact: Facts) -> None:
-    plan = fact.plan()
-    norm = np.linspace(0.0, fact.radius, GRID)
-    probability = plan.rule.probability(norm)
-    loss = plan.mechanism.profile(1.0 / probability, norm)
-    if fact.mechanism == "gaussian":
-        spent = np.max(pais.epsilon_at_delta(DELTA, loss, probability))
-    else:
-        spent = np.max(pais.amplified_epsilon(loss, probability))
-    assert spent == pytest.approx(fact.epsilon, rel=1e-3)
+        used = np.max(pais.amplified_epsilon(loss_by_hand(mechanism, norm) / probability, probability))
+        assert used <= fact.epsilon
+    assert used == pytest.approx(fact.epsilon, rel=1e-3)
+    assert mechanism.cells >= mechanism.n_clusters
+    # Without a moment, the first round measures the start.
+    assert 1 <= mechanism.explore < len(mechanism.rounds)
+    assert len(mechanism.rounds) - (mechanism.moment is None) >= 1
+    assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
 
 
 @FEWER
@@ -181,27 +171,6 @@ def test_the_noise_of_the_rounds_composes_to_the_profile(fact: Facts, weight: fl
     np.testing.assert_allclose(stated, exact, rtol=1e-11)
     # The price covers roundings, so it is above what the noise scales say.
     assert np.all(stated >= exact * (1.0 - 1e-15 * len(mechanism.rounds)))
-
-
-@pytest.mark.slow
-@FIXED
-@given(facts(samplings=["none", "uniform"], mechanisms=["gaussian"]))
-def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) -> None:
-    plan = fact.plan()
-    probability = float(plan.rule.probability(fact.radius))
-    shift = float(shift_by_hand(kmeans_of(plan), np.array(fact.radius))) / probability
-    step = max(1e-4, fact.epsilon * 1e-3)
-    below, above = (
-        privacy_loss_distribution.from_gaussian_mechanism(
-            standard_deviation=1.0 / shift,
-            sampling_prob=probability,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=step,
-        ).get_epsilon_for_delta(DELTA)
-        for pessimistic in (False, True)
-    )
-    assert below <= fact.epsilon
-    assert above == pytest.approx(fact.epsilon, abs=3 * step + 1e-3 * fact.epsilon)
 
 
 @FEWER
@@ -240,67 +209,3 @@ def test_more_epsilon_never_means_more_noise(fact: Facts, factor: float) -> None
     # A solved noise keeps up to 0.1 % fewer rows than were asked for. Where all rows are asked for, a plan may keep all
     # of them or nearly all, and the noise differs by a little more than that.
     assert np.all(richer >= precision * (1.0 - 3e-3))
-
-
-@FEWER
-@given(facts())
-def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
-    mechanism = kmeans_of(fact.plan())
-    assert mechanism.cells >= mechanism.n_clusters
-    started_by_a_round = mechanism.moment is None
-    assert 1 <= mechanism.explore < len(mechanism.rounds)
-    assert len(mechanism.rounds) - started_by_a_round >= 1
-    assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_clusters": 0},
-        {"n_features": 0},
-        {"epsilon": 0.0},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"ball": pais.Ball(radius=3.0, order=1.0)},
-        {"norms": None},
-        {"sampling": "all"},
-        {"sample_size": -1.0},
-        {"mechanism": "l2"},
-        {"mechanism": "normal"},
-        {"algorithm": "paper"},
-        {"algorithm": "fast"},
-        {"ball": pais.Ball(radius=4.0)},
-        {"ball": 3.0},
-        {"n_iterations": 0, "algorithm": "paper", "mechanism": "l2", "delta": 0.0},
-    ],
-    ids=str,
-)
-def test_invalid_plan_arguments_are_refused(change: dict[str, Any]) -> None:
-    arguments = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, "gaussian").arguments()
-    with pytest.raises(pais.PaisError):
-        plan_kmeans(**{**arguments, **change})
-
-
-def test_default_sample_size_is_capped() -> None:
-    """Sampling for free keeps a share of the rows, which is too many of a billion rows."""
-    d = 16
-    norms = NormDistribution(norms=np.array([0.3, 0.6, 1.0]), masses=np.array([4e8, 5e8, 1e8]), radius=1.0)
-
-    def expected(sampling: str, size: Any) -> float:
-        plan = plan_kmeans(
-            n_clusters=5,
-            n_features=d,
-            epsilon=1.0,
-            delta=1e-9,
-            ball=Ball(radius=1.0),
-            norms=norms,
-            sampling=sampling,  # type: ignore[arg-type]  # a test's loop
-            sample_size=size,
-        )
-        return norms.expected_size(plan.rule)
-
-    most = MOST_SAMPLE_NUMBERS / d
-    for sampling in ("constrained", "coreset", "uniform"):
-        assert 0.99 * most < expected(sampling, "free") <= most
-        assert expected(sampling, None) < most
-    assert expected("constrained", 20 * most) > 10 * most

@@ -26,8 +26,8 @@ def random_norms(seed: int) -> NormDistribution:
     return NormDistribution.from_histogram(edges, counts)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("factor", [1e-3, 1e3, 1e9])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("factor", [1e-3, 1e9])
 @pytest.mark.parametrize("clipping", [1.0, 0.3])
 def test_best_radius_minimises_noise_plus_clipping(seed: int, factor: float, clipping: float) -> None:
     norms = random_norms(seed)

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -18,17 +17,12 @@ from pais import (
     CoresetRule,
     FunctionRule,
     GaussianNoise,
-    Joint,
     LinearProfile,
     LpNoise,
     Rule,
     UniformRule,
-    WeightedCount,
     WeightedMean,
-    WeightedSum,
-    laplace_noise,
     sample,
-    worst_case,
 )
 from pais.accounting.part import certified_epsilon
 from tests.support.lattice_cases import SMALLEST
@@ -164,42 +158,3 @@ def test_probabilities_lie_in_zero_to_one_and_weight_times_probability_never_exc
     # The weight 1/q as a double rounds up for every third probability or so.
     naive = [Fraction(1.0 / q) * Fraction(q) > 1 for q in np.linspace(0.1, 0.9, 100).tolist()]
     assert any(naive)
-
-
-@quick
-@given(data=st.data(), radius=radii, scale=scales, more=st.floats(1.001, 10.0))
-def test_more_noise_never_costs_more_and_a_larger_budget_never_keeps_more(
-    data: st.DataObject, radius: float, scale: float, more: float
-) -> None:
-    rule, ball = data.draw(rules(radius)), Ball(radius=radius, order=1.0)
-    quiet = certified_epsilon(WeightedSum(noise=laplace_noise(scale * radius)), rule, ball)
-    loud = certified_epsilon(WeightedSum(noise=laplace_noise(scale * more * radius)), rule, ball)
-    assert loud <= quiet
-    profile = LinearProfile(0.2, 1.0 / (scale * radius))
-    least = 1.5 * (0.2 + 1.0 / scale)
-    tight = ConstrainedRule(profile=profile, radius=radius, epsilon=least, n_knots=64)
-    wide = ConstrainedRule(profile=profile, radius=radius, epsilon=least * more, n_knots=64)
-    norm = grid(radius)
-    assert np.all(wide.probability(norm) <= tight.probability(norm))
-    assert worst_case(wide, profile, radius=radius).upper <= least * more
-
-
-@quick
-@example(radius=17.0, first=16.5, second=21.02370810910205, third=25.0)
-@given(radius=radii, first=scales, second=scales, third=scales)
-def test_a_joint_costs_the_sum_of_its_parts_and_not_less(
-    radius: float, first: float, second: float, third: float
-) -> None:
-    ball, everyone = Ball(radius=radius, order=1.0), UniformRule(rate=1.0)
-    parts = (
-        WeightedCount(noise=laplace_noise(first)),
-        WeightedSum(noise=laplace_noise(second * radius)),
-        WeightedMean(count_noise=laplace_noise(third), sum_noise=laplace_noise(2.0 * third * radius)),
-    )
-    apart = math.fsum(certified_epsilon(part, everyone, ball) for part in parts)
-    together = certified_epsilon(Joint(parts=parts), everyone, ball)
-    # The scales of the sums are rounded products, and the exact price is that of the rounded scales.
-    sums = Fraction(radius) / Fraction(second * radius) + Fraction(radius) / Fraction(2.0 * third * radius)
-    exact = 1 / Fraction(first) + 1 / Fraction(third) + sums
-    assert Fraction(together) >= exact
-    assert together == pytest.approx(apart, rel=1e-10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from typing import Any
-from unittest.mock import patch
 
 import mpmath as mp
 import numpy as np
@@ -17,7 +16,7 @@ from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Tails, rounded_noise
 from pais._base.randomness import SeededBits
 from pais.kmeans import rounds as residual
-from pais.kmeans.rounds import ResidualRound, ResidualSample, SecondMoment
+from pais.kmeans.rounds import ResidualRound, SecondMoment
 from pais.mechanisms.noise import NoiseLaw
 from tests.support.residual_cases import (
     MECHANISMS,
@@ -100,7 +99,7 @@ def exceeds(round_: ResidualRound, d: int, seed: int) -> tuple[list[str], float]
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("flat", FLATS)
-@pytest.mark.parametrize("d", [1, 2, 5, 40])
+@pytest.mark.parametrize("d", [1, 5, 40])
 def test_the_loss_of_a_record_in_whole_steps_is_within_the_price_of_the_round(
     mechanism: str, flat: float, d: int
 ) -> None:
@@ -123,46 +122,6 @@ def test_a_round_of_whole_rows_costs_no_more_than_counts_distances_and_sums(mech
         assert beyond == []
         used.append(largest)
     assert max(used) > 0.98
-
-
-def flat_left_out(round_: ResidualRound) -> Any:
-    """The price of a sum of whole rows, for residuals: alpha is missing."""
-    parts = [round_.count_noise.count_profile(), round_.distance_noise.count_profile()]
-    return parts[0] + parts[1] + round_._residual_noise_over(1.0, unit=round_.radius).sum_profile()  # type: ignore[operator]
-
-
-def distance_left_out(round_: ResidualRound) -> Any:
-    parts = [round_.count_noise.count_profile(), round_._residual_noise_over(round_.flat_share).count_profile()]
-    parts.append(round_._residual_noise_over(1.0 - round_.flat_share, unit=round_.radius).sum_profile())
-    return parts[0] + parts[1] + parts[2]  # type: ignore[operator]  # profiles of one kind
-
-
-def clip_of_the_rows(self: Any, rows: Any, cell: Any, ratio: Floats, cells: Any) -> Any:
-    """The clip is the largest residual of the cell, read off the rows: nothing is shortened."""
-    return np.zeros((rows.size, cells.grid.shape[1]), dtype=np.int64)
-
-
-def reach_of_the_radius(self: ResidualRound, norms: Floats) -> Floats:
-    """The reach of another norm than the one that decides on sampling."""
-    return reach(self, np.full_like(norms, self.radius))
-
-
-reach = ResidualRound.reach
-FAULTS: dict[str, Any] = {
-    "alpha left out of the price": (ResidualRound, "profile", property(flat_left_out)),
-    "the distances not charged": (ResidualRound, "profile", property(distance_left_out)),
-    "a clip read off the rows": (ResidualSample, "_change", clip_of_the_rows),
-    "the reach of a larger norm": (ResidualRound, "reach", reach_of_the_radius),
-}
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_faults_of_a_round_exceed_its_price(mechanism: str, fault: str) -> None:
-    holder, name, replacement = FAULTS[fault]
-    round_ = round_of(mechanism, flat=0.3)
-    with patch.object(holder, name, replacement):
-        assert any(exceeds(round_, 2, seed)[0] for seed in range(4))
 
 
 def test_a_round_of_whole_rows_sums_whole_rows_whatever_is_asked_for() -> None:

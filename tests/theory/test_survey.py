@@ -73,11 +73,10 @@ def noiseless(monkeypatch: pytest.MonkeyPatch, spy: Spy) -> Spy:
 # ---------------------------------------------------------------- what it finds
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("order", [1.0, 2.0])
-def test_a_survey_finds_center_radius_rows_and_mean_square_norm(order: float, seed: int) -> None:
-    rows = cloud(seed=seed)
-    found = survey(rows, epsilon=0.5, quantile=0.975, order=order, random_state=seed)
+def test_a_survey_finds_center_radius_rows_and_mean_square_norm(order: float) -> None:
+    rows = cloud(seed=0)
+    found = survey(rows, epsilon=0.5, quantile=0.975, order=order, random_state=0)
     assert found.ball.center is not None
     assert np.max(np.abs(np.asarray(found.ball.center) - rows.mean(axis=0))) < 0.25
     norm = np.linalg.norm(rows - np.asarray(found.ball.center), ord=order, axis=1)

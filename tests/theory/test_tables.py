@@ -60,3 +60,22 @@ def test_extremes_of_a_table_are_those_of_all_its_knots(profile: pais.Profile, d
             points = np.concatenate([points, np.nextafter(points, 0.0), np.nextafter(points, radius)])
             assert rule.smallest_probability(radius) == rule.evaluate(points).min()
             assert rule.largest_probability(radius) == rule.evaluate(points).max()
+
+
+@pytest.mark.parametrize("limit", [None, 1.5])
+def test_only_the_last_of_several_equal_knots_is_a_breakpoint(limit: float | None) -> None:
+    """For a loss that does not depend on the norm, and for one that changes by a few ulps over the ball."""
+    guarantee = {"epsilon": 1.0, "delta": 1e-6, "max_epsilon_if_kept": limit}
+    flat = pais.GaussianProfile(6.0, np.inf)
+    rule = pais.ConstrainedRule(profile=flat, radius=2.0, **guarantee)
+    assert rule.breakpoints(1.5).tolist() == [0.0, 1.5]
+    grid = np.linspace(0.0, 2.0, 999)
+    assert rule.probability(grid) == pytest.approx(1 / pais.constrained_weight(flat, 0.0, **guarantee), rel=1e-14)
+
+    rule = pais.ConstrainedRule(profile=pais.GaussianProfile(6.0, 1e7), radius=3.0, **guarantee)
+    points, knots = rule.breakpoints(3.0), np.linspace(0.0, 3.0, rule.n_knots + 1)
+    assert 10 < points.size < 0.9 * knots.size
+    assert np.isin(points, knots).all()
+    # The probability is one number from a breakpoint on, up to and including the next.
+    cell = np.searchsorted(points, knots)
+    assert np.array_equal(rule.probability(knots), rule.probability(points)[cell])

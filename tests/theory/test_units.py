@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import pais
-from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
+from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule
 from pais._base.lattice import WIDEST
 from pais._base.randomness import bit_source
 from pais.data.engines.local import UnitSampling
@@ -142,19 +142,6 @@ def test_units_of_any_number_of_rows_count_at_most_once(noise_name: str) -> None
         assert 0.999 < share <= 1.0 + ROOM
 
 
-def test_masses_of_doubles_would_count_more_than_once() -> None:
-    """Without whole steps, a count of 1 / m over m rows exceeds 1 for many m: the test above would find it."""
-    mechanism, rule = pais.WeightedCount(noise=laplace_noise(1.0)), pais.UniformRule(rate=1.0)
-    step = 2.0**-40
-
-    def rounded_up(unit: Unit, n_rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return -(-(1 << unit.mass_bits) // np.maximum(n_rows, unit.max_rows))
-
-    with patch.object(Unit, "masses", rounded_up), patch("pais._base.lattice.STEPS_PER_SCALE", 1.0 / step):
-        shares = [share_of_price(mechanism, along([1.0] * m, 1.0), rule, 1.0) for m in (3, 49, 199)]
-    assert max(shares) > 1.0 + ROOM
-
-
 # -- rounds of k-means -------------------------------------------------------------------------------------
 
 
@@ -256,14 +243,6 @@ def test_mean_of_norms_breaks_the_guarantee_if_the_contribution_grows_with_the_s
             weight *= 1.1
         change = weight * float(np.square(norms / RADIUS).mean()) * 0.05 / sigma
         assert (pais.amplified_delta(epsilon, change, 1.0 / weight) <= delta * (1.0 + 1e-9)) is holds
-
-
-def test_rows_of_full_weight_would_exceed_the_price() -> None:
-    """The harness notices if every row counts in full."""
-    mechanism = pais.WeightedCount(noise=laplace_noise(3.0))
-    rule = rule_of(mechanism, "coreset")
-    with patch.object(Unit, "masses", lambda unit, n_rows: np.full(n_rows.shape, 1 << unit.mass_bits)):
-        assert share_of_price(mechanism, along([1.0] * 10, 1.0), rule, 1.0) == pytest.approx(10.0, rel=1e-3)
 
 
 # -- the survey --------------------------------------------------------------------------------------------

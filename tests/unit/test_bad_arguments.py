@@ -146,10 +146,6 @@ CONFIGURED: dict[str, tuple[dict[str, object], Callable[[object], object]]] = {
     # probabilities and shares
     "rate of UniformRule": (NO_SHARE, lambda bad: UniformRule(rate=bad)),
     "uniform_share of CoresetRule": (NO_SHARE, lambda bad: coreset(uniform_share=bad)),
-    "uniform_share of calibrate": (
-        NO_SHARE,
-        lambda bad: calibrate("coreset", LINEAR, NORMS, epsilon=2.0, uniform_share=bad),
-    ),
     # sizes
     "sample_size of CoresetRule": (NOT_POSITIVE, lambda bad: coreset(sample_size=bad)),
     "n_rows of CoresetRule": (NOT_POSITIVE, lambda bad: coreset(n_rows=bad)),

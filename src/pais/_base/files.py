@@ -12,7 +12,7 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,14 +33,9 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Kind:
-    name: str
-    renamed: Mapping[str, str]  # names in files, by field name
-    implied: Sequence[str]  # fields that the class determines; they are not written
-
-
-_KINDS: dict[type, _Kind] = {}
+# Of each class: the name of its kind, names in files by field name, and fields that the class determines, which are
+# not written.
+_KINDS: dict[type, tuple[str, Mapping[str, str], Sequence[str]]] = {}
 _CLASSES: dict[tuple[str, str], type] = {}
 
 
@@ -54,7 +49,7 @@ def stored(
     """Register a dataclass of a family, so that it can be rebuilt from its dictionary."""
 
     def register(cls: C) -> C:
-        _KINDS[cls] = _Kind(name, renamed or {}, implied)
+        _KINDS[cls] = (name, renamed or {}, implied)
         _CLASSES[family, name] = cls
         return cls
 
@@ -70,10 +65,11 @@ def to_dict(value: object, family: str) -> dict[str, Any]:
     if kind is None:
         described = value.describe() if hasattr(value, "describe") else {}
         return {**described, family: OTHER, "class": type(value).__name__}
-    described = {family: kind.name}
+    name, renamed, implied = kind
+    described = {family: name}
     for field in fields(value):  # type: ignore[arg-type]  # registered classes are dataclasses
-        if field.init and field.name not in kind.implied:
-            described[kind.renamed.get(field.name, field.name)] = plain(getattr(value, field.name))
+        if field.init and field.name not in implied:
+            described[renamed.get(field.name, field.name)] = plain(getattr(value, field.name))
     return described
 
 
@@ -98,8 +94,7 @@ def from_dict(described: Mapping[str, Any], family: str) -> Any:
     cls = _CLASSES.get(key)
     if cls is None or "class" in described:
         raise ArgumentError(f"a {family} that pais does not define cannot be read from a file. Build it in Python.")
-    kind = _KINDS[cls]
-    names = {stored_name: name for name, stored_name in kind.renamed.items()}
+    names = {stored_name: name for name, stored_name in _KINDS[cls][1].items()}
     return cls(**{names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family})
 
 

@@ -402,13 +402,13 @@ class Rung:
     def total(self, sums: IntArray, lattice: Lattice) -> IntArray:
         """Sum of the clipped rows in whole steps of the lattice, rounded down."""
         total, at = np.zeros_like(sums[0]), -2 * OCTAVES
-        octaves = np.flatnonzero(sums.any(axis=1)).tolist()
-        for exponent, octave in sorted((self._exponent(octave), octave) for octave in octaves):
+        # The exponent of the length of a step of each octave, after its rows are scaled down to the edge.
+        exponents = [
+            (first_octave(octave) + 1 - OCTAVES - _STEP_BITS - max(octave - self.octave, 0), octave)
+            for octave in np.flatnonzero(sums.any(axis=1)).tolist()
+        ]
+        for exponent, octave in sorted(exponents):
             # From small steps to large ones. To round down each time is to round down once, at the end.
             total = (total >> min(exponent - at, 63)) + sums[octave]  # [note: ladder-2]
             at = exponent
         return np.asarray(total >> min(math.frexp(lattice.step)[1] - 1 - at, 63))
-
-    def _exponent(self, octave: int) -> int:
-        """Exponent of the length of a step of an octave, after its rows are scaled down to the edge."""
-        return first_octave(octave) + 1 - OCTAVES - _STEP_BITS - max(octave - self.octave, 0)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,53 +66,35 @@ def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
     return error
 
 
-def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
-    """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
-    # Neighbouring doubles >= 0 are neighbouring integers.
-    step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
-    value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
-    # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
-    unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
-    if not up:
-        unsure |= np.isinf(value) & np.isfinite(mantissa)
-    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else np.asarray(value)
+def _directed(x: ArrayLike, y: ArrayLike, *, up: bool, divide: bool = False) -> FloatArray:
+    """The smallest double that is not below x * y, or x / y, for numbers >= 0, or the largest that is not above it.
 
-
-def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
+    Near 1e-308, it is one of the nearest two. What is rounded down is finite for finite numbers.
+    """
     (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):
-        product = a * b
-        return _scaled(product, a_exponent + b_exponent, _product_error(a, b, product), up=up)
+        if divide:
+            mantissa, exponent = a / b, a_exponent - b_exponent
+            product = mantissa * b
+            # a - product is exact because the two differ by a few ulps, so the remainder has the exact sign.
+            error = (a - product) - _product_error(mantissa, b, product)  # [note: round-1]
+        else:
+            mantissa, exponent = a * b, a_exponent + b_exponent
+            error = _product_error(a, b, mantissa)
+        # The error is below half an ulp. Neighbouring doubles >= 0 are neighbouring integers.
+        step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
+        value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
+        # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
+        unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
+        if not up:
+            unsure |= np.isinf(value) & np.isfinite(mantissa)
+        if np.any(unsure):
+            return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value)
+    return np.asarray(value)
 
 
-def _directed_quotient(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
-    (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
-    with np.errstate(all="ignore"):
-        quotient = a / b
-        product = quotient * b
-        # a - product is exact because the two differ by a few ulps, so the remainder has the exact sign.
-        remainder = (a - product) - _product_error(quotient, b, product)
-        return _scaled(quotient, a_exponent - b_exponent, remainder, up=up)  # [note: round-1]
-
-
-def multiply_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """The smallest double that is not below the product of two numbers >= 0 (near 1e-308, one of the smallest two)."""
-    return _directed_product(x, y, up=True)
-
-
-def multiply_down(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """The largest double that is not above the product of two numbers >= 0; finite for finite numbers."""
-    return _directed_product(x, y, up=False)
-
-
-def divide_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """The smallest double that is not below x / y, for x >= 0 and y > 0."""
-    return _directed_quotient(x, y, up=True)
-
-
-def divide_down(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """The largest double that is not above x / y, for x >= 0 and y > 0."""
-    return _directed_quotient(x, y, up=False)
+multiply_up, multiply_down = partial(_directed, up=True), partial(_directed, up=False)
+divide_up, divide_down = partial(_directed, up=True, divide=True), partial(_directed, up=False, divide=True)
 
 
 def multiply_add_up(addend: ArrayLike, x: ArrayLike, y: ArrayLike) -> FloatArray:
@@ -183,21 +166,6 @@ def mills_slope(x: FloatArray) -> FloatArray:
     return np.where(x < 50.0, near, inverse * series)
 
 
-def _mills_difference(low: FloatArray, width: FloatArray) -> FloatArray:
-    """mills(low) - mills(low + width), computed by quadrature of the slope where the two are close."""
-    close = np.asarray(width) < 0.5
-    difference = np.empty_like(width) if close.all() else np.asarray(mills(low) - mills(low + width))
-    if close.any():
-        half = 0.5 * np.asarray(width)[close]
-        middle = np.asarray(low)[close] + half
-        # In pieces that fit into the cache.
-        for start in range(0, half.size, _PIECE):
-            piece = slice(start, start + _PIECE)
-            middle[piece] = _NODE_WEIGHTS @ mills_slope(middle[piece] + _NODES[:, None] * half[piece])
-        difference[close] = half * middle
-    return difference
-
-
 def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logarithm of the hockey-stick divergence of N(mu, 1) from N(0, 1), and its rounding error.
 
@@ -217,8 +185,19 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     centre = np.minimum(log_ratio / mu, 1e150)
     a = np.maximum(centre - 0.5 * mu, -1e150)
     upper = np.maximum(a, -1.0)
+    # mills(upper) - mills(upper + mu), by quadrature of the slope where the two are close.
+    close = np.asarray(mu) < 0.5
+    difference = np.empty_like(mu) if close.all() else np.asarray(mills(upper) - mills(upper + mu))
+    if close.any():
+        half = 0.5 * np.asarray(mu)[close]
+        middle = np.asarray(upper)[close] + half
+        # In pieces that fit into the cache.
+        for start in range(0, half.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            middle[piece] = _NODE_WEIGHTS @ mills_slope(middle[piece] + _NODES[:, None] * half[piece])
+        difference[close] = half * middle
     with np.errstate(under="ignore", divide="ignore"):
-        value = np.log(_mills_difference(upper, mu)) - 0.5 * upper * upper - _LOG_SQRT_TWO_PI  # [note: delta-4]
+        value = np.log(difference) - 0.5 * upper * upper - _LOG_SQRT_TWO_PI  # [note: delta-4]
         if not (a > -1.0).all():
             # For a < -1 the first tail is above 0.84, so there is no cancellation.
             lower = np.minimum(a, -1.0)

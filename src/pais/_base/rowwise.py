@@ -86,19 +86,19 @@ def _sums(rows: FloatArray, terms: _Terms) -> FloatArray:
     scratch = np.empty((step, width + 8 * (width % 64 == 0)))
     for start in range(0, n, step):
         piece = slice(start, min(start + step, n))
-        lanes = _lanes(rows[piece], piece, terms, scratch[: piece.stop - start, :width])
-        sums = total[piece]
+        lanes, sums = scratch[: piece.stop - start, :width], total[piece]
+        if d <= LANES:
+            terms(rows[piece], piece, lanes)
+        else:
+            lanes = _lanes(rows[piece], piece, terms, lanes)
         for lane in range(lanes.shape[1]):
             sums += lanes[:, lane]  # [note: ball-6]
     return total
 
 
 def _lanes(rows: FloatArray, piece: slice, terms: _Terms, scratch: FloatArray) -> FloatArray:
-    """Return the sums of every `LANES`-th column, one output column per lane."""
+    """Return the sums of every `LANES`-th column of more than `LANES`, one output column per lane."""
     d, width = rows.shape[1], scratch.shape[1]
-    if d <= LANES:
-        terms(rows, piece, scratch)
-        return scratch
     lanes = np.zeros((len(rows), LANES + 8))[:, :LANES]
     for first in range(0, d, width):
         part = scratch[:, : d - first]

@@ -34,14 +34,14 @@ def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
 
     A thread of the pool does its own tasks: if it waited for the pool, all threads could wait for each other.
     """
-    n_threads = cores()
-    if len(tasks) == 1 or n_threads == 1 or hasattr(_place, "in_pool"):
+    if len(tasks) == 1 or hasattr(_place, "in_pool") or cores() == 1:
         return [work(task) for task in tasks]
-    pool = _threads(os.getpid(), n_threads)
+    pool = _threads(os.getpid(), cores())
     futures: list[Future[U]] = []
     try:
         for task in tasks:
-            futures.append(_submitted(pool, work, task))
+            # A task sees the context variables of the calling thread, such as the tape of an audit.
+            futures.append(pool.submit(contextvars.copy_context().run, work, task))
         return [future.result() for future in futures]
     finally:
         # After an error or Ctrl-C, do not start the remaining tasks.
@@ -61,7 +61,7 @@ def over_stream(work: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
     pool, waiting = _threads(os.getpid(), n_threads), deque[Future[U]]()
     try:
         for item in items:
-            waiting.append(_submitted(pool, work, item))
+            waiting.append(pool.submit(contextvars.copy_context().run, work, item))
             if len(waiting) >= 3 * n_threads:
                 yield waiting.popleft().result()
         while waiting:
@@ -69,11 +69,6 @@ def over_stream(work: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
     finally:
         for future in waiting:
             future.cancel()
-
-
-def _submitted(pool: ThreadPoolExecutor, work: Callable[[T], U], task: T) -> Future[U]:
-    """Give a task to the pool. It sees the context variables of the calling thread, such as the tape of an audit."""
-    return pool.submit(contextvars.copy_context().run, work, task)
 
 
 @functools.lru_cache(maxsize=1)

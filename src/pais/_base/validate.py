@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import ParamSpec, TypeVar
 
@@ -70,11 +72,19 @@ def _out_of_memory() -> MemoryError:
 
 
 def number(
-    name: str, value: object, *, rule: str, low: float, high: float, open_low: bool = False, open_high: bool = False
+    name: str,
+    value: object,
+    *,
+    rule: str,
+    low: float = 0.0,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
 ) -> float:
     """Return a real scalar in an interval as a float, or raise an error that shows it."""
+    # Adding zero turns -0.0 into 0.0.
     if type(value) is float and (low < value < high or (value == high and not open_high)):
-        return value
+        return value + 0.0
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, but its type is {type(value).__name__}. Pass {rule}.")
     result = attempt(lambda: float(value))
@@ -83,25 +93,26 @@ def number(
     inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
     if math.isnan(result) or not inside:
         raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
-    return result
+    return result + 0.0
 
 
-def positive(name: str, value: object) -> float:
-    return number(name, value, rule="a finite number > 0", low=0.0, high=math.inf, open_low=True, open_high=True)
+# Numbers of any name: `positive("epsilon", value)`.
+positive = partial(number, rule="a finite number > 0", open_low=True, open_high=True)
+positive_or_infinite = partial(number, rule="a number > 0, or math.inf", open_low=True)
+non_negative = partial(number, rule="a finite number >= 0", open_high=True)
+share = partial(number, rule="a number in [0, 1]", high=1.0)
 
+# Numbers that have one name: `radius(value)`. The squares of a radius and of an epsilon neither overflow nor underflow.
+radius = partial(
+    number, "radius", rule="a number in [1e-100, 1e100]; rescale the data beyond that", low=1e-100, high=1e100
+)
+quantile = partial(number, "quantile", rule="a number in (0, 1)", high=1.0, open_low=True, open_high=True)
+target_epsilon = partial(number, "epsilon", rule="a number > 0, from 1e-150 to 1e150", low=1e-150, high=1e150)
+target_delta = partial(number, "delta", rule="a number in [0, 1)", high=1.0, open_high=True)
 
-def positive_or_infinite(name: str, value: object) -> float:
-    return number(name, value, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True)
-
-
-def non_negative(name: str, value: object) -> float:
-    return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_high=True)
-
-
-def radius(value: object) -> float:
-    """Return a radius whose square neither overflows nor underflows."""
-    rule = "a number in [1e-100, 1e100]; rescale the data beyond that"
-    return number("radius", value, rule=rule, low=1e-100, high=1e100)
+# The epsilon of a past or planned release may be 0.
+price_epsilon = partial(number, "epsilon", rule=f"a number in [0, {LARGEST_EPSILON:g}]", high=LARGEST_EPSILON)
+price_delta = target_delta
 
 
 def instance(name: str, value: object, kind: type, hint: str) -> None:
@@ -125,40 +136,14 @@ def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(broadcasted)
 
 
-def target_epsilon(value: object) -> float:
-    """Return a finite epsilon > 0 whose square neither overflows nor underflows."""
-    epsilon = positive("epsilon", value)
-    rule = "a number in [1e-150, 1e150]"
-    return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150)
-
-
-def target_delta(value: object) -> float:
-    return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_high=True)
-
-
 def kept_limit(value: object, *, finite: bool = False) -> float | None:
     """Return a limit on the epsilon of a kept record, or None for the default."""
     if value is None:
         return None
-    check = positive if finite else positive_or_infinite
-    limit = check("max_epsilon_if_kept", value)
-    if math.isinf(limit):
-        return limit
+    limit = (positive if finite else positive_or_infinite)("max_epsilon_if_kept", value)
     # Near the largest double, the search for the shift with this epsilon would not end.
-    return number("max_epsilon_if_kept", limit, rule="a number in (0, 1e150]", low=0.0, high=1e150)
-
-
-def price_epsilon(value: object) -> float:
-    """Return the epsilon of a past or planned release. It may be 0."""
-    rule = f"a number in [0, {LARGEST_EPSILON:g}]"
-    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON)
-    # Adding zero turns -0.0 into 0.0.
-    return checked + 0.0
-
-
-def price_delta(value: object) -> float:
-    """Return the delta of a past or planned release."""
-    return target_delta(value) + 0.0
+    rule = "a number in (0, 1e150]"
+    return limit if math.isinf(limit) else number("max_epsilon_if_kept", limit, rule=rule, low=0.0, high=1e150)
 
 
 def text(name: str, value: object) -> str:
@@ -179,14 +164,6 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ArgumentError(f"{name} must be True or False, but its type is {type(value).__name__}. Pass a bool.")
     return value
-
-
-def share(name: str, value: object) -> float:
-    return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0)
-
-
-def quantile(value: object) -> float:
-    return number("quantile", value, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True)
 
 
 def stored_fields(value: object) -> None:
@@ -242,27 +219,24 @@ def kind_of(array: NDArray[np.generic]) -> str:
     return _KINDS.get(array.dtype.kind, "values of another type")
 
 
-def norms(values: ArrayLike) -> FloatArray:
-    return losses("norm", values)
-
-
-def weights(values: ArrayLike) -> FloatArray:
-    return _entries("weight", values, "a finite number >= 1", lambda array: np.isfinite(array) & (array >= 1.0))
-
-
-def probabilities(values: ArrayLike) -> FloatArray:
-    return _entries("probability", values, "a number in (0, 1]", lambda array: (array > 0.0) & (array <= 1.0))
-
-
-def losses(name: str, values: ArrayLike) -> FloatArray:
-    return _entries(name, values, "a finite number >= 0", lambda array: np.isfinite(array) & (array >= 0.0))
-
-
-def _entries(name: str, values: ArrayLike, rule: str, accepts: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
+def losses(
+    name: str,
+    values: ArrayLike,
+    *,
+    rule: str = "a finite number >= 0",
+    low: float = 0.0,
+    high: float = sys.float_info.max,
+) -> FloatArray:
+    """Return numbers in an interval as a float64 array, or raise an error that does not show them."""
     array = real_array(name, values)
-    if not np.all(accepts(array)):
+    if not np.all((array >= low) & (array <= high)):
         raise ArgumentError(f"{name} has an entry that is not {rule}. Pass {rule} everywhere.")
     return array
+
+
+norms = partial(losses, "norm")
+weights = partial(losses, "weight", rule="a finite number >= 1", low=1.0)
+probabilities = partial(losses, "probability", rule="a number in (0, 1]", low=math.nextafter(0.0, 1.0), high=1.0)
 
 
 def non_empty(name: str, array: FloatArray) -> FloatArray:

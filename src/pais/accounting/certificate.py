@@ -152,17 +152,13 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     lines = [f"Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}."]
     if "constant" in ball:
         lines.append(f"Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm.")
-    return [f"  {line}" for line in (*lines, _rule_in_words(rule), *_mechanism_lines(mechanism))]
-
-
-def _mechanism_lines(described: Mapping[str, Any]) -> list[str]:
-    """What a mechanism says about itself, or its name if it says nothing or is not a class of this package."""
-    own = Mechanism.from_dict(described).certificate_lines() if files.is_complete(described) else None
-    if own is not None:
-        return own
-    rounds = described.get("rounds")
-    steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
-    return [f"Then: {described['mechanism']}{steps}, with noise."]
+    # What the mechanism says about itself, or its name if it says nothing or is not a class of this package.
+    own = Mechanism.from_dict(mechanism).certificate_lines() if files.is_complete(mechanism) else None
+    if own is None:
+        rounds = mechanism.get("rounds")
+        steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
+        own = [f"Then: {mechanism['mechanism']}{steps}, with noise."]
+    return [f"  {line}" for line in (*lines, _rule_in_words(rule), *own)]
 
 
 def columns_in_words(schema: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -353,10 +349,8 @@ class Certificate(Carded):
         parts = tuple(Part.from_dict(part) for part in content.pop("parts"))
         certificate = cls(**content, parts=parts)
         for name in ("epsilon", "delta"):
-            amount, summed = (
-                validate.non_negative(name, content[name]),
-                math.fsum(getattr(part, name) for part in parts),
-            )
+            amount = validate.non_negative(name, content[name])
+            summed = math.fsum(getattr(part, name) for part in parts)
             if not math.isclose(amount, summed, rel_tol=1e-9, abs_tol=1e-300):
                 raise ArgumentError(f"the parts do not add up to {name}. Ask for the certificate as it was issued.")
         certificate._require_consistent()
@@ -378,10 +372,7 @@ class Certificate(Carded):
         unit = None if self.unit is None else Unit.from_dict(self.unit)
         if self.neighbours != (ONE_ROW if unit is None else unit.neighbours):
             raise ArgumentError("its neighbours contradict its unit. Ask for the certificate as it was issued.")
-        self._require_joint_price(used)
-
-    def _require_joint_price(self, used: float) -> None:
-        """Raise if the price of the last part does not cover the survey whose shift is stated."""
+        # The price of the last part covers the survey whose shift is stated.
         shift = validate.non_negative("survey_shift", self.survey_shift)
         rounds = validate.target_delta(self.release_delta)
         covered = rounds == used

@@ -20,7 +20,7 @@ from pais.accounting.part import Part, total, up
 from pais.data.ball import Ball, table_of
 from pais.data.tables import from_array, read
 from pais.errors import MismatchError, UnreachableError
-from pais.privacy.amplification import amplified_epsilon, epsilon_at_delta, invert_delta, log_amplified_delta
+from pais.privacy.amplification import SUBNORMAL, amplified_epsilon, epsilon_at_delta, invert_delta, log_amplified_delta
 from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule, UniformRule
 
@@ -224,7 +224,7 @@ def largest_divergence(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) 
             largest = values(column[index], pairs.shift[members], pairs.probability[members]).max(axis=1)
             result[index] = np.maximum(result[index], largest)
     # Add the smallest subnormal to stay above values that underflow.
-    raised = np.exp(result) * (1.0 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
+    raised = np.exp(result) * (1.0 + 4 * ULP) + SUBNORMAL
     return np.asarray(np.minimum(raised, 1.0))
 
 

@@ -135,7 +135,7 @@ class Ledger:
         parts : sequence of Part
             The mechanisms the release consists of, for tighter accounting; their prices must add up to the price.
         release : str
-            A unique name, for a release that later releases depend on: see `holds`.
+            A unique name, by which a later release recognises that this one was charged.
         """
         price, known = Budget(epsilon=epsilon, delta=delta), tuple(parts)
         whole = Part(what=what, epsilon=price.epsilon, delta=price.delta, release=release)
@@ -151,10 +151,6 @@ class Ledger:
         if known:
             self._live[entry.id] = known
         return entry
-
-    def holds(self, release: str) -> bool:
-        """Whether the release with this name was charged."""
-        return any(entry.release == release for entry in self.entries if release)
 
     def tight_epsilon(self, delta: float) -> float:
         """Epsilon of all entries together at a delta.

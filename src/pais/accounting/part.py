@@ -152,10 +152,6 @@ class Part:
         """Whether equal descriptions mean equal releases: all classes in it are defined by this package."""
         return files.is_complete(self.to_dict())
 
-    def bare(self) -> Part:
-        """The same price without the numbers from which it was computed."""
-        return Part(what=self.what, epsilon=self.epsilon, delta=self.delta, unit=self.unit)
-
     def to_dict(self) -> dict[str, Any]:
         """Public description, for certificates and ledgers."""
         described: dict[str, Any] = {"what": self.what, "epsilon": self.epsilon, "delta": self.delta}
@@ -195,13 +191,6 @@ class Part:
                 "scaled": described.get("scaled", False) is not False,
             }
         return cls(**known)
-
-
-def require_parts(spent: object) -> None:
-    """Raise unless `spent` is a tuple of `Part`, whose constructor has checked the prices."""
-    validate.instance("spent", spent, tuple, "Pass a tuple of pais.Part.")
-    for part in spent:  # type: ignore[attr-defined]  # a tuple
-        validate.instance("an entry of spent", part, Part, "Pass pais.Part(what=..., epsilon=...).")
 
 
 def require_prices(parts: Iterable[Part]) -> None:
@@ -246,22 +235,24 @@ def certified_price(
     ball: Ball,
     *,
     delta: float,
+    release_delta: float,
+    survey_shift: float,
     budget: float | None,
-    max_epsilon_if_kept: float | None,
-    spent: tuple[Part, ...],
-) -> Part:
-    """Price of running a mechanism on a sample drawn by a rule. Raises if it is above the budget or the limit.
+    limit: float | None,
+    follows: bool,
+) -> tuple[Part, Profile]:
+    """Price of running a mechanism on a sample drawn by a rule, and the profile that it was computed from.
 
-    All arguments are public and no row is needed, so callers can check the price before they read a row. If `spent` has
-    a survey with a shift, the price is that of survey and mechanism together.
+    Raises if the price is above the budget or the limit. All arguments are public and no row is needed, so callers can
+    check the price before they read a row. After a survey with a shift, the price is that of survey and mechanism
+    together, and the mechanism alone meets `release_delta`.
     """
-    limit, shift = own_limit(max_epsilon_if_kept, spent), survey_shift(spent)
-    release_delta = delta_of_release(budget, delta, spent)
-    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget)
+    validate.instance("mechanism", mechanism, Mechanism, "Pass a mechanism such as WeightedSum, then the sample.")
+    profile, shift = mechanism.profile, survey_shift
+    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget, profile=profile)
     if shift > 0.0 and budget is not None:
         # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
         epsilon = budget  # [note: joint-survey-8]
-    profile = mechanism.profile
     kept = worst_case_if_kept(rule, profile, radius=ball.radius, delta=delta, survey_shift=shift).upper
     allowed = kept_limit(epsilon, limit)
     if not kept <= allowed:  # [note: kept-5]
@@ -273,8 +264,9 @@ def certified_price(
     if shift > 0.0:
         # Without rule and profile: these describe the rounds alone, and the price is that of survey and rounds.
         what = f"survey and {mechanism.name}"
-        return Part(what=what, epsilon=epsilon, delta=delta, epsilon_if_kept=max(kept, epsilon), follows=True)
-    return Part(
+        part = Part(what=what, epsilon=epsilon, delta=delta, epsilon_if_kept=max(kept, epsilon), follows=True)
+        return part, profile
+    part = Part(
         what=mechanism.name,
         epsilon=epsilon,
         delta=delta,
@@ -282,9 +274,9 @@ def certified_price(
         rule=rule,
         profile=profile,
         ball=ball,
-        # A plan made after earlier releases, such as a survey, may depend on their results.
-        follows=bool(spent),
+        follows=follows,
     )
+    return part, profile
 
 
 def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...]) -> float:
@@ -300,14 +292,19 @@ def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...
 
 
 def certified_epsilon(
-    mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
+    mechanism: Mechanism,
+    rule: Rule,
+    ball: Ball,
+    *,
+    delta: float = 0.0,
+    budget: float | None = None,
+    profile: Profile | None = None,
 ) -> float:
     """Epsilon of running a mechanism on a sample drawn by a rule. Raises if it is above the budget.
 
     All arguments are public and no row is needed, so callers can check the cost before they read a row.
     """
     delta = validate.target_delta(delta)
-    validate.instance("mechanism", mechanism, Mechanism, "Pass a mechanism such as WeightedSum, then the sample.")
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if mechanism.order is not None and mechanism.order != ball.order:  # [note: release-1]
@@ -315,27 +312,36 @@ def certified_epsilon(
             f"the noise is for the l{mechanism.order:g} norm, but the ball has order={ball.order:g}. "
             "Build the ball and the rule with the order of the noise."
         )
-    if rule.smallest_probability(ball.radius) < SMALLEST_PROBABILITY * (1.0 - 1e-9):
+    radius = ball.radius
+    smallest = rule.smallest_probability(radius)
+    if smallest < SMALLEST_PROBABILITY * (1.0 - 1e-9):
         raise ArgumentError(
             f"the rule keeps some rows with a probability below {SMALLEST_PROBABILITY}. Raise its smallest probability."
         )
-    mechanism.require_lattice(Extent.of(rule, ball.radius))
-    profile = mechanism.profile
+    extent = Extent(
+        radius=radius,
+        weight=1.0 / smallest,
+        contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
+        square=rule.largest_contribution(radius, 2) * (1.0 + 1e-12),
+    )
+    mechanism.require_lattice(extent)
+    profile = mechanism.profile if profile is None else profile
     gaussian = isinstance(profile, ShiftProfile)
     if gaussian != (delta > 0.0):
         raise MismatchError(f"delta={delta!r} does not fit the noise. Gaussian noise needs delta > 0, other noise 0.")
     if gaussian and budget is not None:
         # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
         at_budget = worst_case(
-            rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
+            rule, profile, radius=radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
         )
         if at_budget.upper <= delta:  # [note: release-2]
             return budget
-    fixed = delta if gaussian else None
-    cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
     fraction = exact_epsilon(mechanism, rule, ball)
-    if fraction is not None:
-        cost = min(cost, at_least(fraction))
+    if fraction is None:
+        fixed = delta if gaussian else None
+        cost = worst_case(rule, profile, radius=radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    else:
+        cost = at_least(fraction)
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
         # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
         return budget

@@ -17,13 +17,11 @@ from pais.auditing.replay import Call, ReplayReport, replay
 from pais.auditing.runs import (
     AuditReport,
     Function,
-    Randomness,
     Statistics,
     Target,
     audit_runs,
     function_target,
     mechanism_target,
-    statistics_by_name,
     totals_of,
 )
 from pais.data.ball import Ball
@@ -230,11 +228,10 @@ def audit(
     between: Any = {"rule": "a number in (0, 1)", "low": 0, "high": 1, "open_low": True, "open_high": True}
     sure = validate.number("confidence", _CONFIDENCE if confidence is None else confidence, **between)
     limit = None if seconds is None else validate.positive("seconds", seconds)
-    repeated, pairs = _repeated(target, rule, ball, width, claimed, stated, pair, statistic)
-    validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
-    return audit_runs(
-        repeated, pairs, runs=n_runs, confidence=sure, seconds=limit, randomness=Randomness.of(random_state)
-    )
+    if pair is not None:
+        validate.instance("pair", pair, NeighbourPair, "Build one with NeighbourPair.of(record, company).")
+    repeated, pairs = _repeated(target, rule, ball, width, claimed, stated, pair, statistic, random_state)
+    return audit_runs(repeated, pairs, runs=n_runs, confidence=sure, seconds=limit)
 
 
 def _replayed(
@@ -338,9 +335,10 @@ def _repeated(
     delta: float | None,
     pair: Any,
     statistic: Statistics | None,
+    random_state: RandomState,
 ) -> tuple[Target, list[NeighbourPair]]:
     """What runs repeat, and on which pairs of tables."""
-    statistics = None if statistic is None else statistics_by_name(statistic)
+    drawn: Any = {"statistic": statistic, "random_state": random_state}
     name = getattr(target, "name", "")
     if isinstance(target, Plan):
         # The plan's epsilon holds at the plan's delta; for another delta, the certified epsilon is computed below.
@@ -354,21 +352,23 @@ def _repeated(
             raise ArgumentError(
                 "pair is missing, and a function has no ball to propose one from. Pass a NeighbourPair."
             )
-        return function_target(target, certified=epsilon, delta=delta, statistic=statistics), [pair]
+        return function_target(target, pair.with_record.size, certified=epsilon, delta=delta, **drawn), [pair]
     assert rule is not None
     assert ball is not None
+    pairs = [] if pair is None else [pair]
+    if pair is None:
+        # Counts and sums of the record alone tell most. Other mechanisms may need rows beside the record.
+        company = 0 if statistic is None and totals_of(target) is not None else _COMPANY
+        n_features = _n_features(target, ball, width)
+        pairs = worst_pairs(ball, rule, target.profile, delta=delta, n_features=n_features, company=company)
     repeated = mechanism_target(
         target,
         rule,
         ball,
+        pairs[0].with_record.size,
         name=name,
         certified=certified_epsilon(target, rule, ball, delta=delta) if epsilon is None else epsilon,
         delta=delta,
-        statistic=statistics,
+        **drawn,
     )
-    if pair is not None:
-        return repeated, [pair]
-    # Counts and sums of the record alone tell most. Other mechanisms may need rows beside the record.
-    company = 0 if statistics is None and totals_of(target) is not None else _COMPANY
-    n_features = _n_features(target, ball, width)
-    return repeated, worst_pairs(ball, rule, target.profile, delta=delta, n_features=n_features, company=company)
+    return repeated, pairs

@@ -55,7 +55,9 @@ class NeighbourPair:
 
     def __post_init__(self) -> None:
         larger, smaller = _table("with_record", self.with_record), _table("without_record", self.without_record)
-        if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or not _contains(larger, smaller):
+        # Rows of the smaller table that the larger one lacks.
+        missing = Counter(row.tobytes() for row in smaller) - Counter(row.tobytes() for row in larger)
+        if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or missing:
             raise ArgumentError(
                 "with_record must be the rows of without_record and one more. Remove one row, and change no other."
             )
@@ -88,11 +90,6 @@ def _table(name: str, rows: ArrayLike) -> FloatArray:
     table += 0.0
     table.setflags(write=False)
     return table
-
-
-def _contains(larger: FloatArray, smaller: FloatArray) -> bool:
-    missing = Counter(row.tobytes() for row in smaller) - Counter(row.tobytes() for row in larger)
-    return not missing
 
 
 def worst_pairs(

@@ -404,8 +404,9 @@ class ReplayReport:
         )
 
     def to_dict(self) -> dict[str, object]:
-        numbers = {name: _finite(getattr(self, name)) for name in ("used", "lower_bound")}
-        return {**asdict(self), **numbers, "differences": [*self.differences], "violates": self.violates}
+        numbers = {"used": self.used, "lower_bound": self.lower_bound}
+        in_json = {name: value if math.isfinite(value) else "infinity" for name, value in numbers.items()}
+        return {**asdict(self), **in_json, "differences": [*self.differences], "violates": self.violates}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -432,7 +433,8 @@ class ReplayReport:
         """The first difference of each kind, those that a certificate or a page only repeats last."""
         kinds: dict[str, str] = {}
         for text in self.differences:
-            kinds.setdefault(_kind_of(text), text)
+            # The part of a result that differs, without the name of the pair and the values.
+            kinds.setdefault(text.partition(" (")[0].rpartition(": ")[2], text)
         ordered = sorted(kinds, key=lambda kind: any(name in kind for name in _REPEATED))[:_MOST_SHOWN]
         left_out = len(self.differences) - len(ordered)
         more = [f"  and {_counted(left_out, 'similar difference')}: see `differences`"] if left_out else []
@@ -453,15 +455,6 @@ class ReplayReport:
         if self.kept == 0 and 2 * self.sampled > self.transcripts:
             return "Not refuted, but no sample held the record. Audit a record that is kept more often."
         return "Not refuted: nothing differs, and no record moves more than was paid."
-
-
-def _kind_of(difference: str) -> str:
-    """The part of a result that differs, without the name of the pair and the values."""
-    return difference.partition(" (")[0].rpartition(": ")[2]
-
-
-def _finite(number: float) -> float | str:
-    return number if math.isfinite(number) else "infinity"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -493,7 +486,7 @@ def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
                 result = call(table, seed)
                 outcome = "released"
             except Exception as error:  # an error is an outcome that the caller sees
-                outcome = _error_text(error)
+                outcome = f"{type(error).__name__}: {error}"
             else:
                 seen = visible(result)
     finally:
@@ -547,11 +540,7 @@ def _note(seen: dict[str, str], name: str, text: Callable[[Any], str], result: A
         if part is not None:
             seen[name] = text(part)
     except Exception as error:
-        seen[name] = _error_text(error)
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        seen[name] = f"{type(error).__name__}: {error}"
 
 
 def _page(write_report: Callable[..., object]) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -198,8 +198,7 @@ class Event:
         return f"{self.statistic} is {self.relation} {value}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An event, and the bound it would give if it had not been chosen on the same runs."""
 
     event: Event
@@ -325,21 +324,6 @@ def _varies(values: NDArray[Any]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Randomness:
-    """The source of random bits for the runs of an audit: a seed or the system."""
-
-    generator: np.random.Generator
-    seeded: bool
-
-    @classmethod
-    def of(cls, random_state: int | np.random.Generator | None) -> Randomness:
-        return cls(generator=np.random.default_rng(random_state), seeded=random_state is not None)
-
-    def bits(self) -> BitSource:
-        return SeededBits(self.generator) if self.seeded else SecureBits()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
     """What is repeated, and the guarantee that it claims.
 
@@ -352,30 +336,37 @@ class Target:
     delta : float
         Delta of the guarantee that is tested.
     observe : callable
-        ``observe(rows, pair, runs, randomness)`` makes independent runs on these rows and returns their statistics.
-    batch : callable
-        ``batch(pair)`` is the largest number of runs that are made at a time.
+        ``observe(rows, pair, runs)`` makes independent runs on these rows and returns their statistics.
+    batch : int
+        Largest number of runs that are made at a time.
     """
 
     name: str
     certified: float | None
     delta: float
-    observe: Callable[[FloatArray, NeighbourPair, int, Randomness], Observed]
-    batch: Callable[[NeighbourPair], int]
+    observe: Callable[[FloatArray, NeighbourPair, int], Observed]
+    batch: int
 
 
 def function_target(
-    function: Function, *, certified: float | None, delta: float, statistic: dict[str, Statistic] | None
+    function: Function,
+    n_cells: int,
+    *,
+    certified: float | None,
+    delta: float,
+    statistic: Statistics | None,
+    random_state: int | np.random.Generator | None,
 ) -> Target:
     """A function f(rows, generator), or f(rows, generator, runs=...) that returns many outputs at once."""
     makes_many = "runs" in inspect.signature(function).parameters
+    generator, statistics = np.random.default_rng(random_state), _by_name(statistic)
 
-    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, randomness: Randomness) -> Observed:
+    def observe(rows: FloatArray, pair: NeighbourPair, runs: int) -> Observed:
         if not makes_many:
-            return _observed([function(rows, randomness.generator) for _ in range(runs)], statistic)
-        together = function(rows, randomness.generator, runs=runs)
-        if statistic is not None:
-            return {name: column(evaluate(together), runs) for name, evaluate in statistic.items()}
+            return _observed([function(rows, generator) for _ in range(runs)], statistics)
+        together = function(rows, generator, runs=runs)
+        if statistics is not None:
+            return {name: column(evaluate(together), runs) for name, evaluate in statistics.items()}
         array = np.asarray(together)
         if array.ndim == 0 or len(array) != runs:
             raise ArgumentError(
@@ -383,36 +374,40 @@ def function_target(
             )
         return coordinates(array, runs)
 
-    def batch(pair: NeighbourPair) -> int:
-        return max(1, _BATCH_NUMBERS // max(pair.with_record.size, 8)) if makes_many else _BATCH_OUTPUTS
-
-    name = getattr(function, "__name__", type(function).__name__)
-    return Target(name=name, certified=certified, delta=delta, observe=observe, batch=batch)
+    return Target(
+        name=getattr(function, "__name__", type(function).__name__),
+        certified=certified,
+        delta=delta,
+        observe=observe,
+        batch=max(1, _BATCH_NUMBERS // max(n_cells, 8)) if makes_many else _BATCH_OUTPUTS,
+    )
 
 
 def mechanism_target(
     mechanism: Mechanism,
     rule: Rule,
     ball: Ball,
+    n_cells: int,
     *,
     name: str,
     certified: float | None,
     delta: float,
-    statistic: dict[str, Statistic] | None,
+    statistic: Statistics | None,
+    random_state: int | np.random.Generator | None,
 ) -> Target:
-    """A mechanism applied to a sample drawn by a rule. Counts and sums are measured in many runs at once."""
+    """A mechanism applied to samples drawn by a rule. Counts and sums are measured in many runs at once."""
     totals = totals_of(mechanism) if statistic is None else None
+    seeded, generator, statistics = random_state is not None, np.random.default_rng(random_state), _by_name(statistic)
 
-    def observe(rows: FloatArray, pair: NeighbourPair, runs: int, randomness: Randomness) -> Observed:
-        options: Any = {"ball": ball, "rule": rule, "runs": runs, "random_state": randomness.bits()}
+    def observe(rows: FloatArray, pair: NeighbourPair, runs: int) -> Observed:
+        bits: BitSource = SeededBits(generator) if seeded else SecureBits()
+        options: Any = {"ball": ball, "rule": rule, "runs": runs, "random_state": bits}
         if totals is None:
-            return _observed(measure_each(mechanism, rows, **options), statistic)
+            return _observed(measure_each(mechanism, rows, **options), statistics)
         return _evidence(pair, ball, rule, totals, measure_many(mechanism, rows, **options))
 
-    def batch(pair: NeighbourPair) -> int:
-        size = max(1, _BATCH_NUMBERS // max(8, 8 * len(totals or ()), pair.with_record.size))
-        return min(size, _BATCH_OUTPUTS) if totals is None else size
-
+    size = max(1, _BATCH_NUMBERS // max(8, 8 * len(totals or ()), n_cells))
+    batch = size if totals is not None else min(size, _BATCH_OUTPUTS)
     return Target(name=name, certified=certified, delta=delta, observe=observe, batch=batch)
 
 
@@ -554,9 +549,9 @@ def _evidence(
     return {"evidence for the record": evidence, **statistics}
 
 
-def statistics_by_name(statistic: Statistics) -> dict[str, Statistic]:
-    if callable(statistic):
-        return {"statistic": statistic}
+def _by_name(statistic: Statistics | None) -> dict[str, Statistic] | None:
+    if statistic is None or callable(statistic):
+        return None if statistic is None else {"statistic": statistic}
     if not isinstance(statistic, Mapping) or not statistic or not all(map(callable, statistic.values())):
         raise ArgumentError("statistic must be a function, or a mapping of functions. Pass one, or leave it out.")
     return dict(statistic)
@@ -621,24 +616,22 @@ _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 
 
 def audit_runs(
-    target: Target,
-    pairs: list[NeighbourPair],
-    *,
-    runs: int,
-    confidence: float,
-    seconds: float | None,
-    randomness: Randomness,
+    target: Target, pairs: list[NeighbourPair], *, runs: int, confidence: float, seconds: float | None
 ) -> AuditReport:
     """Choose the pair and the events on the first half of the runs, and count the events in the second half."""
     started, half = clock(), runs // 2
-    search = _Search(
-        target=target, randomness=randomness, risk=(1.0 - confidence) / len(_DIRECTIONS)
-    )  # [note: audit-3]
-    first_limit = None if seconds is None else _FIRST_SHARE * seconds
-    explored = list(search.explore_all(pairs, half // len(pairs) + 1, first_limit))
-    best = max(explored, key=lambda exploration: exploration.promise)
+    risk = (1.0 - confidence) / len(_DIRECTIONS)  # [note: audit-3]
+    explored: list[_Exploration] = []
+    for done, pair in enumerate(pairs):
+        # The most promising pair comes first; the others are explored as far as the time allows.
+        left = None if seconds is None else _FIRST_SHARE * seconds - (clock() - started)
+        if explored and left is not None and left <= 0.0:
+            break
+        limit = None if left is None else left / (len(pairs) - done)
+        explored.append(_explored(target, pair, half // len(pairs) + 1, limit, risk))
+    best = max(explored, key=lambda one: max(candidate.promise for candidate in one.events.values()))
     remaining = None if seconds is None else max(seconds - (clock() - started), 0.0)
-    findings, n_counted = search.confirm(best, half, remaining)  # [note: audit-2]
+    findings, n_counted = _counted(target, best, half, remaining, risk)  # [note: audit-2]
     return AuditReport(
         target=target.name,
         lower_bound=max(finding.lower_bound for finding in findings),
@@ -653,8 +646,7 @@ def audit_runs(
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Exploration:
+class _Exploration(NamedTuple):
     """The most promising events on a pair, one for each direction."""
 
     pair: NeighbourPair
@@ -662,78 +654,53 @@ class _Exploration:
     discriminant: Discriminant | None
     runs: int
 
-    @property
-    def promise(self) -> float:
-        return max(candidate.promise for candidate in self.events.values())
+
+def _explored(target: Target, pair: NeighbourPair, runs: int, seconds: float | None, risk: float) -> _Exploration:
+    chunks = list(_chunks(target, pair, runs, seconds))
+    present, absent = (_joined([chunk[side] for chunk in chunks]) for side in (0, 1))
+    discriminant = Discriminant.fit(present, absent)
+    present, absent = _extended(present, discriminant), _extended(absent, discriminant)
+    events: dict[Direction, Candidate] = {
+        "present": best_event(present, absent, delta=target.delta, risk=risk),
+        "absent": best_event(absent, present, delta=target.delta, risk=risk),
+    }
+    return _Exploration(pair=pair, events=events, discriminant=discriminant, runs=_length(present))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Search:
-    """The two halves of an audit: choose the events, then count how often they happen."""
-
-    target: Target
-    randomness: Randomness
-    risk: float
-
-    def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Exploration]:
-        """Explore the pairs in order, the most promising first; the others as far as the time allows."""
-        started = clock()
-        for done, pair in enumerate(pairs):
-            if seconds is None:
-                yield self.explore(pair, runs, None)
-                continue
-            remaining = seconds - (clock() - started)
-            if done and remaining <= 0.0:
-                return
-            yield self.explore(pair, runs, remaining / (len(pairs) - done))
-
-    def explore(self, pair: NeighbourPair, runs: int, seconds: float | None) -> _Exploration:
-        chunks = list(self._chunks(pair, runs, seconds))
-        present, absent = (_joined([chunk[side] for chunk in chunks]) for side in (0, 1))
-        discriminant = Discriminant.fit(present, absent)
-        present, absent = _extended(present, discriminant), _extended(absent, discriminant)
-        delta, risk = self.target.delta, self.risk
-        return _Exploration(
-            pair=pair,
-            events={
-                "present": best_event(present, absent, delta=delta, risk=risk),
-                "absent": best_event(absent, present, delta=delta, risk=risk),
-            },
-            discriminant=discriminant,
-            runs=_length(present),
-        )
-
-    def confirm(self, exploration: _Exploration, runs: int, seconds: float | None) -> tuple[tuple[Finding, ...], int]:
-        events = {direction: candidate.event for direction, candidate in exploration.events.items()}
-        hits = {direction: [0, 0] for direction in _DIRECTIONS}
-        n_counted = 0
-        for sides in self._chunks(exploration.pair, runs, seconds):
-            n_counted += _length(sides[0])
-            for side, observed in enumerate(sides):
-                extended = _extended(observed, exploration.discriminant)
-                for direction, event in events.items():
-                    hits[direction][side] += int(np.count_nonzero(event.holds(extended)))
-        findings = (self._finding(side, events[side], hits[side], n_counted) for side in _DIRECTIONS)
-        return tuple(findings), n_counted
-
-    def _finding(self, direction: Direction, event: Event, hits: list[int], runs: int) -> Finding:
-        likelier, rarer = hits if direction == "present" else hits[::-1]
-        bound = epsilon_lower_bound(likelier, rarer, runs=runs, delta=self.target.delta, risk=self.risk)
-        return Finding(
-            direction=direction,
-            event=str(event),
-            hits_with=hits[0],
-            hits_without=hits[1],
-            lower_bound=float(bound),
-        )
-
-    def _chunks(self, pair: NeighbourPair, runs: int, seconds: float | None) -> Iterator[tuple[Observed, Observed]]:
-        """Yield equally many runs with and without the record, until `runs` are made or the time is over."""
-        for size in chunk_sizes(runs, most=self.target.batch(pair), seconds=seconds):
-            yield (
-                self.target.observe(pair.with_record, pair, size, self.randomness),
-                self.target.observe(pair.without_record, pair, size, self.randomness),
+def _counted(
+    target: Target, chosen: _Exploration, runs: int, seconds: float | None, risk: float
+) -> tuple[tuple[Finding, ...], int]:
+    """How often the chosen events happen in further runs, and the number of these runs."""
+    hits = {direction: [0, 0] for direction in _DIRECTIONS}
+    n_counted = 0
+    for sides in _chunks(target, chosen.pair, runs, seconds):
+        n_counted += _length(sides[0])
+        for side, observed in enumerate(sides):
+            extended = _extended(observed, chosen.discriminant)
+            for direction, candidate in chosen.events.items():
+                hits[direction][side] += int(np.count_nonzero(candidate.event.holds(extended)))
+    findings = []
+    for direction, (present, absent) in hits.items():
+        likelier, rarer = (present, absent) if direction == "present" else (absent, present)
+        bound = epsilon_lower_bound(likelier, rarer, runs=n_counted, delta=target.delta, risk=risk)
+        findings.append(
+            Finding(
+                direction=direction,
+                event=str(chosen.events[direction].event),
+                hits_with=present,
+                hits_without=absent,
+                lower_bound=float(bound),
             )
+        )
+    return tuple(findings), n_counted
+
+
+def _chunks(
+    target: Target, pair: NeighbourPair, runs: int, seconds: float | None
+) -> Iterator[tuple[Observed, Observed]]:
+    """Yield equally many runs with and without the record, until `runs` are made or the time is over."""
+    for size in chunk_sizes(runs, most=target.batch, seconds=seconds):
+        yield target.observe(pair.with_record, pair, size), target.observe(pair.without_record, pair, size)
 
 
 def _joined(chunks: list[Observed]) -> Observed:

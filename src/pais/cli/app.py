@@ -30,19 +30,11 @@ def main() -> None:
     app()
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+@app.callback(invoke_without_command=True)
+def entry(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
         typer.echo(f"pais {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def entry(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
 
 
 #: The options of each command, and what the command says about itself if the options belong to several commands.
@@ -80,12 +72,18 @@ COMMANDS: dict[str, tuple[type[Any], str | None]] = {
 
 
 def _add(name: str, kind: type[Any], words: str | None) -> None:
-    def run(wanted: Any) -> None:
+    @guarded
+    def command(**values: Any) -> None:
         from pais.cli import commands
 
-        commands.run(name, wanted)
+        commands.run(name, kind(**values))
 
-    app.command(name, cls=options.Command, help=words or kind.__doc__)(options.taking(kind, guarded(run)))
+    read_by_typer: Any = command
+    read_by_typer.__signature__ = signature = options.signature(kind)
+    read_by_typer.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in signature.parameters.values()
+    }
+    app.command(name, cls=options.Command, help=words or kind.__doc__)(command)
 
 
 for _name, (_kind, _words) in COMMANDS.items():

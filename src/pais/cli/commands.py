@@ -6,9 +6,8 @@ import contextlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from enum import Enum
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,19 @@ from pais.accounting.part import Part
 from pais.cli import files, options, show
 from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
-from pais.cli.options import EngineName
 from pais.cli.rows import center_of, columns_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
 from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
-from pais.data.kinds import Boolean, Categories, Scale
 from pais.data.schema import Schema
 from pais.data.sources import Opening, cells, names_of as header_of, opened
 from pais.data.units import people_concern, unit_of
 from pais.errors import ArgumentError, PaisError
 from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.planning import KMeansSettings
+from pais.pca.page import FILE_COLUMNS
 from pais.pipeline import fit, run as run_plan, sample as draw
 from pais.planning.facts import Facts, Survey
 from pais.planning.norm_survey import survey as survey_rows
@@ -66,14 +64,13 @@ def run(name: str, wanted: Any) -> None:
         statistic(name, wanted)
     elif isinstance(wanted, options.Model):
         model(name, wanted)
+    elif isinstance(wanted, options.Demo):
+        from pais.cli.demo import demo  # it imports scikit-learn, which takes a second
+
+        demo(wanted)
     else:
-        _OTHERS[name](wanted)
-
-
-def demo(wanted: options.Demo) -> None:
-    from pais.cli import demo as demonstration  # it imports scikit-learn, which takes a second
-
-    demonstration.demo(wanted)
+        # A function of this module has the name of each of the other commands.
+        globals()[name](wanted)
 
 
 def example(wanted: options.Example) -> None:
@@ -104,7 +101,7 @@ def check(wanted: options.Check) -> None:
         raise ArgumentError(
             "--columns states nothing about the columns. Write bounds or a kind for each, such as age=18:100."
         )
-    if wanted.engine is EngineName.spark or wanted.master is not None:
+    if wanted.engine == "spark" or wanted.master is not None:
         raise ArgumentError("`pais check` does not read with Spark. Leave --engine and --master out.")
     with show.watch(quiet=wanted.as_json) as bar:
         bar.begin("check")
@@ -122,7 +119,7 @@ def check(wanted: options.Check) -> None:
 
 def survey(wanted: options.Survey) -> None:
     _require_visible(wanted, "survey", [] if wanted.out is None else [wanted.out])
-    center = center_of(wanted.center)
+    center = None if wanted.center is None else center_of(wanted.center)
     price = Part(what="survey", epsilon=wanted.epsilon, unit=wanted.unit or "")
     with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
@@ -134,7 +131,7 @@ def survey(wanted: options.Survey) -> None:
             epsilon=wanted.epsilon,
             center=center,
             quantile=wanted.quantile,
-            order=1.0 if wanted.mechanism.value == "laplace" else 2.0,
+            order=1.0 if wanted.mechanism == "laplace" else 2.0,
             random_state=wanted.seed,
             ledger=book,
         )
@@ -146,7 +143,7 @@ def survey(wanted: options.Survey) -> None:
     if wanted.as_json:
         show.print_json(result.to_dict())
     elif not wanted.quiet:
-        show.survey(result, wanted.out)
+        show.survey(result)
 
 
 def _require_visible(wanted: Any, noun: str, outputs: list[Path]) -> None:
@@ -218,23 +215,19 @@ def plan(wanted: options.Plan) -> None:
 
 def _stated(wanted: Any, names: Any) -> dict[str, Any]:
     """The parameters of these names that options state, as the package takes them."""
-    parsed: dict[str, Callable[[], Any]] = {
-        "columns": lambda: columns_of(wanted.columns),
-        "center": lambda: center_of(wanted.center),
-        "norms": lambda: stated_norms(wanted.norms, wanted.n_rows, wanted.radius),
-        "classes": lambda: _classes(wanted.classes),
-        "random_state": lambda: wanted.seed,
-    }
     stated = {name: getattr(wanted, name) for name in names if hasattr(wanted, name) and name != "ledger"}
-    stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}
-    return stated | {
-        name: read() for name, read in parsed.items() if name in names and name in (*stated, "random_state")
-    }
+    if "random_state" in names:
+        stated["random_state"] = wanted.seed
+    if "norms" in stated and not wanted.norms is wanted.n_rows is None:
+        stated["norms"] = stated_norms(wanted.norms, wanted.n_rows, wanted.radius)
+    parsers: dict[str, Callable[[Any], Any]] = {"columns": columns_of, "center": center_of, "classes": _classes}
+    for name, value in stated.items():
+        if name in parsers and value is not None:
+            stated[name] = parsers[name](value)
+    return stated
 
 
-def _classes(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
+def _classes(text: str) -> list[str]:
     classes = [each.strip() for each in text.strip().removeprefix("[").removesuffix("]").split("|")]
     if len(classes) < 2 or not all(classes) or len(set(classes)) < len(classes):
         raise ArgumentError("--classes needs two or more classes, each once. Write --classes 'yes|no'.")
@@ -275,7 +268,7 @@ def sample(wanted: options.Sample) -> None:
         plan = Plan.load(wanted.plan)
         bar.begin("open")
         rows = opened(open_rows(wanted, bar, wanted.carry, default=plan.schema), plan.schema, plan.unit)
-        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", wanted.carry) or ()))
+        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *_carried(wanted))
         plan.require_columns(rows)
         bar.begin("sample")
         bar.expect(passes(rows, samples=1))
@@ -292,107 +285,62 @@ def sample(wanted: options.Sample) -> None:
         show.say(f"{wanted.out}: {size} clipped to the ball, each with its weight 1/probability")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Fitted:
-    """A model that was fitted, and what only this kind of model writes and prints."""
-
-    #: Title of the summary, and what it says about the model.
-    title: str
-    facts: show.Facts
-    fit: Fit
-    #: The fit as a reader sees it.
-    results: Results
-    #: Names of the features.
-    names: tuple[str, ...]
-    #: Content of the model file, and the model in the JSON that is printed.
-    model: dict[str, Any]
-    summary: dict[str, Any]
-
-
-def _release(
-    wanted: options.KMeans | options.Model,
-    prices: tuple[Part, ...],
-    fitted: Callable[[show.Watch, Ledger | None], Fitted],
-) -> None:
-    """Fit a model and write its values, model, report and certificate; then print a summary."""
-    header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
-    with paying(wanted.ledger, *prices) as book, show.watch(quiet=wanted.quiet) as bar:
-        bar.begin("open")
-        made = fitted(bar, book)
-        bar.begin("write")
-        paths = files.write_release(wanted.out, made.fit, made.results, made.names, made.model, header)
-    if wanted.as_json:
-        certificate = json.loads(made.fit.certificate.to_json())
-        show.print_json({"certificate": certificate, **made.summary, "files": paths})
-    elif not wanted.quiet:
-        show.release(made.title, made.fit, made.results, [("features", listed(made.names)), *made.facts], paths)
-
-
 def kmeans(wanted: options.KMeans) -> None:
     """Release centers, from settings and facts or from a plan."""
     files.require_free([wanted.out / name for name in files.RELEASE], overwrite=wanted.overwrite)
-    from_facts = _clusters_of_plan if wanted.plan is not None else _clusters_of_settings
-    prices, survey_passes, schema, made = from_facts(wanted)
-
-    def fitted(bar: show.Watch, book: Ledger | None) -> Fitted:
+    settings, survey, plan, survey_passes = None, None, None, 0
+    if wanted.plan is not None:
+        plan = _plan_of_file(wanted, wanted.plan)
+        prices, schema = plan.due, plan.schema
+    else:
+        settings, survey = settings_of(wanted), survey_of(wanted, rehearsal=wanted.seed is not None)
+        prices, schema, survey_passes = (settings.price,), None, settings.survey_passes
+        if survey is not None:
+            own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
+            prices = (survey.price, own) if survey.shift == 0.0 else prices
+            schema, survey_passes = survey.schema, 0
+    with paying(wanted.ledger, *prices) as book, show.watch(quiet=wanted.quiet) as bar:
+        bar.begin("open")
         rows = open_rows(wanted, bar, default=schema)
         names = files.require_names(rows.names, files.COUNT_COLUMN)
         bar.begin("survey, plan, sample, rounds")
         bar.expect(passes(rows, surveys=survey_passes, samples=1))
-        fit = made(rows, book)
-        if fit.survey is not None and not fit.survey.above_noise:
-            bar.warn(show.NOISE_WARNING)
-        for concern in (None if fit.survey is None else fit.survey.columns_concern, fit.concern):
+        if plan is not None:
+            made = Fit.of(plan, run_plan(plan, rows, random_state=wanted.seed, ledger=book))
+        else:
+            assert settings is not None
+            facts = None if survey is None else Facts.of(survey)
+            # Not counted among fits without a ledger: a command is a separate process and makes one fit.
+            made = fit(rows, settings, random_state=wanted.seed, ledger=book, facts=facts, counted=False)
+        found_nothing = made.survey is not None and not made.survey.above_noise
+        columns_concern = None if made.survey is None else made.survey.columns_concern
+        for concern in (show.NOISE_WARNING if found_nothing else None, columns_concern, made.concern):
             if concern is not None:
                 bar.warn(concern)
-        value = fit.value
-        n_clusters, above = len(value.centers), value.effective_centers
-        return Fitted(
-            title="Private k-means",
-            fit=fit,
-            names=names,
-            results=fit.results(names),
-            model=CenterModel(
-                centers=value.centers,
-                columns=rows.feature_columns,
-                schema=fit.schema,
-                fills_missing=wanted.missing.value == "midpoint",
-            ).to_dict(),
-            facts=[("clusters", str(n_clusters) + (f", of which {above} above the noise" * (above < n_clusters)))],
-            summary={
-                "columns": list(names),
-                "effective_centers": above,
-                "expected_rows": fit.plan.expected_rows,
-                "predicted_quality": None if fit.quality is None else fit.quality.to_dict(),
-            },
+        value, results = made.value, made.results(names)
+        model = CenterModel(
+            centers=value.centers,
+            columns=rows.feature_columns,
+            schema=made.schema,
+            fills_missing=wanted.missing == "midpoint",
         )
-
-    _release(wanted, prices, fitted)
-
-
-#: The prices that the ledger must pay, the passes of the survey, the schema that is known, and the function that fits.
-_Clusters = tuple[tuple[Part, ...], int, Schema | None, Callable[[Engine, Ledger | None], Fit]]
-
-
-def _clusters_of_settings(wanted: options.KMeans) -> _Clusters:
-    """A k-means from settings and, if given, an earlier survey."""
-    settings, survey = settings_of(wanted), survey_of(wanted, rehearsal=wanted.seed is not None)
-
-    def made(rows: Engine, ledger: Ledger | None) -> Fit:
-        # Not counted among fits without a ledger: a command is a separate process and makes one fit.
-        facts = None if survey is None else Facts.of(survey)
-        return fit(rows, settings, random_state=wanted.seed, ledger=ledger, facts=facts, counted=False)
-
-    if survey is None:
-        return (settings.price,), settings.survey_passes, None, made
-    own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
-    return (survey.price, own) if survey.shift == 0.0 else (settings.price,), 0, survey.schema, made
+        bar.begin("write")
+        header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
+        paths = files.write_release(wanted.out, made, results, names, model.to_dict(), header)
+    n_clusters, above = len(value.centers), value.effective_centers
+    summary = {
+        "columns": list(names),
+        "effective_centers": above,
+        "expected_rows": made.plan.expected_rows,
+        "predicted_quality": None if made.quality is None else made.quality.to_dict(),
+    }
+    number = str(n_clusters) + f", of which {above} above the noise" * (above < n_clusters)
+    facts_of_fit = [("features", listed(names)), ("clusters", number)]
+    _print_release(wanted, "Private k-means", made, results, facts_of_fit, summary, paths)
 
 
-def _clusters_of_plan(wanted: options.KMeans) -> _Clusters:
-    """The k-means that a plan file describes. No option may repeat or contradict a setting of the plan."""
-    path = wanted.plan
-    assert path is not None
+def _plan_of_file(wanted: options.KMeans, path: Path) -> Plan:
+    """The plan of k-means in a file. No option may repeat or contradict a setting of the plan."""
     decided = {field.name for field in fields(options.Clusters)}
     conflicts = [f"--{name.replace('_', '-')}" for name in options.GIVEN.get() if name in decided]
     if conflicts:
@@ -405,11 +353,22 @@ def _clusters_of_plan(wanted: options.KMeans) -> _Clusters:
         if not part.release:
             raise ArgumentError(f"{path} has a survey without a name, which no ledger recognises. Plan again.")
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
+    return plan
 
-    def made(rows: Engine, ledger: Ledger | None) -> Fit:
-        return Fit.of(plan, run_plan(plan, rows, random_state=wanted.seed, ledger=ledger))
 
-    return plan.due, 0, plan.schema, made
+def _print_release(
+    wanted: options.KMeans | options.Model,
+    title: str,
+    made: Fit,
+    results: Results,
+    facts: show.Facts,
+    summary: dict[str, Any],
+    paths: dict[str, str],
+) -> None:
+    if wanted.as_json:
+        show.print_json({"certificate": json.loads(made.certificate.to_json()), **summary, "files": paths})
+    elif not wanted.quiet:
+        show.release(title, made, results, facts, paths)
 
 
 def model(name: str, wanted: options.Model) -> None:
@@ -418,49 +377,47 @@ def model(name: str, wanted: options.Model) -> None:
     files.require_free([wanted.out / file for file in files.release_files(table)], overwrite=wanted.overwrite)
     kind = getattr(pais, _ESTIMATORS[name])
     estimator = kind(**_stated(wanted, kind().get_params()))
-
-    def fitted(bar: show.Watch, book: Ledger | None) -> Fitted:
+    with paying(wanted.ledger) as book, show.watch(quiet=wanted.quiet) as bar:
+        bar.begin("open")
         data, csv = found(wanted)
+        if name == "pca":
+            # Features become columns of the released table.
+            stated = estimator.columns
+            names = stated.labels if isinstance(stated, Schema) else stated or header_of(data)
+            files.require_names(tuple(names or ()), *FILE_COLUMNS)
         bar.begin(f"survey, plan, sample, {name}")
         # The estimator checks the price against the ledger before it opens the rows.
         estimator.ledger = book
-        held = wanted.engine is EngineName.memory
+        held = wanted.engine == "memory"
         estimator.fit(Opening(data=data, options={**csv, "on_rows": bar.rows}, held=held))
-        fit, names = estimator._shown(), tuple(map(str, estimator.feature_names_in_))
-        results: Results = fit.value
+        made, names = estimator._shown(), tuple(map(str, estimator.feature_names_in_))
+        results: Results = made.value
         facts: dict[str, Any] = {"verdict": results.verdict, "caution": results.concern}
-        shown = []
+        shown = [("features", listed(names))]
         if isinstance(wanted, options.Supervised):
             facts["target"] = target = wanted.target
             if hasattr(estimator, "classes_"):
                 facts["classes"] = list(map(str, estimator.classes_.tolist()))
                 target += f" ({listed(facts['classes'])})"
-            shown = [("target", target)]
+            shown.append(("target", target))
         if hasattr(estimator, "mean_"):
-            facts["mean"] = dict(zip(fit.value.names, map(_finite, estimator.mean_.tolist()), strict=True))
+            facts["mean"] = dict(zip(made.value.names, map(_finite, estimator.mean_.tolist()), strict=True))
         described = {
             "kind": name,
             "format": formats.FORMAT,
             **facts,
             "columns": list(names),
-            "schema": None if fit.schema is None else fit.schema.to_dict(),
+            "schema": None if made.schema is None else made.schema.to_dict(),
             "fills_missing": estimator.missing == "midpoint",
             "values": [
                 {key: _finite(value) for key, value in line.items()}
                 for line in files.table_of(results.value_columns()).to_pylist()
             ],
         }
-        return Fitted(
-            title=results.title,
-            fit=fit,
-            names=names,
-            results=results,
-            model=described,
-            facts=shown,
-            summary=described,
-        )
-
-    _release(wanted, (), fitted)
+        bar.begin("write")
+        header = ReportHeader(data_name=wanted.data_name, owner=wanted.owner, date=today())
+        paths = files.write_release(wanted.out, made, results, names, described, header)
+    _print_release(wanted, results.title, made, results, shown, described, paths)
 
 
 def _finite(value: Any) -> Any:
@@ -473,7 +430,7 @@ def statistic(command: str, wanted: options.Table) -> None:
     name, out = command.replace("-", "_"), wanted.out
     _require_visible(wanted, "result", [] if out is None else _outputs(out))
     validate.target_epsilon(wanted.epsilon)
-    more, (schema, by) = _arguments(name, wanted), _columns_and_groups(name, wanted)
+    more, (schema, by) = _arguments(name, wanted), _columns_and_groups(wanted)
     price = Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or "")
     with paying(wanted.ledger, price) as book, show.watch(quiet=wanted.quiet) as bar:
         bar.begin("open")
@@ -484,13 +441,13 @@ def statistic(command: str, wanted: options.Table) -> None:
             columns=selection.schema,
             unit=wanted.unit,
             max_rows_per_unit=wanted.max_rows_per_unit,
-            missing=wanted.missing.value,
+            missing=wanted.missing,
             # A row with a missing value has no covariances; other statistics leave out the cell alone.
             by_cell=name != "covariance",
             on_rows=bar.rows,
             **csv,
         )
-        engine = engine.held() if wanted.engine is EngineName.memory else engine
+        engine = engine.held() if wanted.engine == "memory" else engine
         opened = Selection(rows=engine, schema=selection.schema, columns=selection.columns, by=selection.by)
         bar.begin(name)
         bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
@@ -531,43 +488,17 @@ def _arguments(name: str, wanted: Any) -> dict[str, Any]:
     return more
 
 
-def _columns_and_groups(name: str, wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
+def _columns_and_groups(wanted: options.Table) -> tuple[Schema | None, tuple[str, ...]]:
     """What --columns and --by state about columns, and the names of those that form groups."""
-    command, columns = name.replace("_", "-"), columns_of(wanted.columns)
-    groups = columns_of(wanted.by, "--by") if "=" in (wanted.by or "") else None
+    columns = columns_of(wanted.columns)
     if isinstance(columns, tuple):
         raise ArgumentError(
             f"--columns states nothing about {columns[0]!r}. Write bounds, such as {columns[0]}=18:100."
         )
-    facts = [column for schema in (columns, groups) if isinstance(schema, Schema) for column in schema.columns]
-    by = groups.names if isinstance(groups, Schema) else names_of("--by", wanted.by) or ()
-    for group in by:
-        stated = [fact for fact in facts if fact.name == group]
-        if by.count(group) > 1 or len(stated) > 1:
-            raise ArgumentError(f"column {group!r} is stated twice. State it once, in --by or in --columns.")
-        if not stated or not isinstance(stated[0], (Boolean, Categories)):
-            raise ArgumentError(
-                f"--by needs public categories of {group!r}. Write --by '{group}=[a|b]', '{group}=ranges(0,18,65)' for "
-                f"numbers, '{group}=months(2024-01-01,2024-12-31)' for dates, or state a list or bool in --columns."
-            )
-    summarised = [column for column in facts if column.name not in by]
-    if summarised and name == "count_people":
-        raise ArgumentError(
-            f"--columns states {summarised[0].name!r}, but `pais count-people` counts people. Leave it out, or put it "
-            "in --by."
-        )
-    if not summarised and name not in ("count", "count_people"):
-        raise ArgumentError(
-            f"`pais {command}` needs at least one column. State it, such as --columns age=18:100, or age=auto for "
-            "bounds that are found privately."
-        )
-    for column in summarised:
-        if isinstance(column, Scale):
-            raise ArgumentError(
-                f"--columns states a number to divide {column.name!r} by, but `pais {command}` needs bounds. Write "
-                f"bounds, such as {column.name}=18:100, or {column.name}=auto for bounds that are found privately."
-            )
-    return Schema(tuple(facts)) if facts else None, by
+    groups = columns_of(wanted.by, "--by") or ()
+    if not isinstance(groups, Schema):
+        return columns, groups
+    return Schema((*(() if columns is None else columns.columns), *groups.columns)), groups.names
 
 
 def _write_statistic(out: Path, result: pais.Statistic) -> None:
@@ -634,14 +565,18 @@ def _plain(value: Any) -> Any:
     return None if value is None or str(value) == "NaT" else str(value)
 
 
+def _carried(wanted: options.Sample | options.Label) -> tuple[str, ...]:
+    return () if wanted.carry is None else names_of("--carry", wanted.carry)
+
+
 def label(wanted: options.Label) -> None:
     """Read the rows with the columns of a model and write their labels."""
-    to, by_spark = wanted.to, wanted.engine is EngineName.spark or wanted.master is not None
+    to, by_spark = wanted.to, wanted.engine == "spark" or wanted.master is not None
     if to.suffix != ".parquet" and not by_spark:
         raise ArgumentError(f"{to} does not end in .parquet. Pass the path of a Parquet file with --to.")
     if not (by_spark and wanted.overwrite):
         files.require_free([to], overwrite=wanted.overwrite, option="--to")
-    carried = names_of("--carry", wanted.carry) or ()
+    carried = _carried(wanted)
     if LABEL_COLUMN in carried:
         raise ArgumentError(f"--carry names {LABEL_COLUMN!r}, which is the column of the labels. Rename it.")
     model = files.read_model(wanted.model)
@@ -680,12 +615,12 @@ def audit(wanted: options.Audit) -> None:
 
     plan = Plan.load(wanted.plan)
     runs, seconds = wanted.runs, wanted.seconds
-    if wanted.method is options.AuditMethod.runs:
+    if wanted.method == "runs":
         runs, seconds = runs or _RUNS, seconds or _SECONDS
     limits: dict[str, Any] = {"runs": runs, "seconds": seconds, "confidence": wanted.confidence}
     with show.watch(quiet=wanted.quiet) as bar:
         bar.begin("audit")
-        report = run_audit(plan, method=wanted.method.value, random_state=wanted.seed, **limits)
+        report = run_audit(plan, method=wanted.method, random_state=wanted.seed, **limits)
     if wanted.as_json:
         show.print_json(report.to_dict())
     elif not wanted.quiet:
@@ -733,19 +668,3 @@ def ledger_description(ledger: Ledger) -> dict[str, Any]:
         "remaining": {"epsilon": left.epsilon, "delta": left.delta},
         "entries": [entry.to_dict() for entry in ledger.entries],
     }
-
-
-# The commands that are neither a statistic nor the model of an estimator.
-_OTHERS: Mapping[str, Callable[[Any], None]] = {
-    "demo": demo,
-    "example": example,
-    "check": check,
-    "survey": survey,
-    "plan": plan,
-    "sample": sample,
-    "kmeans": kmeans,
-    "label": label,
-    "audit": audit,
-    "explain": explain,
-    "ledger": ledger,
-}

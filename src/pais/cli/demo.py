@@ -134,7 +134,7 @@ def _print(described: dict[str, Any]) -> None:
     )
     table.add_column("sampling")
     for name in ("expected rows", "noise", "relative spread", "seconds"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in described["rows"]:
         name = "none (all rows)" if row["sampling"] == "none" else row["sampling"]
         expected = f"{n_rows if row['sampling'] == 'none' else row['expected_rows']:,.0f}"

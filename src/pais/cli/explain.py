@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from pais._base import validate
 from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
@@ -18,10 +17,8 @@ from pais.accounting.certificate import (
     delta_lines,
     digest,
     guarantee_lines,
-    how_lines,
     joint_lines,
     price_of,
-    units_of,
 )
 from pais.accounting.ledger import Ledger
 from pais.cli import files
@@ -29,6 +26,7 @@ from pais.data.cells import listed
 from pais.data.dialect import is_csv
 from pais.errors import ArgumentError
 from pais.planning.explain import survey_text
+from pais.planning.plan import Plan
 
 # A report begins with these bytes, and this mark stands in its head.
 _PAGE, _GENERATOR = b"<!DOCTYPE html>", b'<meta name="generator" content="pais">'
@@ -105,11 +103,14 @@ def explanation(path: Path) -> dict[str, Any]:
     if isinstance(content.get("certificate"), dict):
         introduction = _statistic(content) if kind == "statistic" else ""
         content, kind = content["certificate"], "statistic" if introduction else "certificate"
-    words: dict[str, Callable[[dict[str, Any]], str]] = {"plan": _plan, "survey": survey_text}
+    words: dict[str, Callable[[dict[str, Any]], str]] = {
+        "plan": lambda content: _plan(path, content),
+        "survey": survey_text,
+        "certificate": certificate_text,
+        "statistic": certificate_text,
+    }
     try:
-        text = introduction + {**words, "certificate": certificate_text, "statistic": certificate_text}[str(kind)](
-            content
-        )
+        text = introduction + words[str(kind)](content)
         # A survey with a shift is not priced alone.
         epsilon, delta = (None, None) if kind == "survey" and content["shift"] else price_of(content)
         # A plan has drawn no randomness yet.
@@ -229,45 +230,18 @@ def require_values(path: Path, values: Path) -> None:
         )
 
 
-def _plan(content: dict[str, Any]) -> str:
+def _plan(path: Path, content: dict[str, Any]) -> str:
     """A plan in words."""
-    spent = content["spent"]
+    plan, spent, neighbours = Plan.load(path), content["spent"], str(content["neighbours"])
     lines = ["This is a plan. It has released nothing."]
     lines[0] += " Only the survey before it has read rows." if spent else " No row was read for it."
     lines += ["", "Guarantee, once it is run"]
-    lines += guarantee_lines(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
+    lines += guarantee_lines(float(content["epsilon"]), float(content["delta"]), neighbours)
     lines += delta_lines(content)
-    for part in spent:
-        if part.get("shift"):
-            shift = raised(validate.positive("shift", part["shift"]))
-            lines.append(
-                f"  This includes the {part['what']} before it, with Gaussian shift {shift}, already released."
-            )
+    for part in plan.spent:
+        if part.shift:
+            shift = f"with Gaussian shift {raised(part.shift)}"
+            lines.append(f"  This includes the {part.what} before it, {shift}, already released.")
         else:
-            lines.append(f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released.")
-    lines += joint_lines(content, str(content["neighbours"]))
-    lines += ["", "How", *how_lines(content)]
-    if content["radius_choice"] is not None:
-        for name in ("noise_per_row", "clipping_per_row"):
-            validate.non_negative(name, content["radius_choice"][name])
-        lines.append(
-            "  The radius was chosen so that the predicted error from noise and clipped rows together is least."
-        )
-    if content["expected_rows"] is not None:
-        expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
-        units = units_of(str(content["neighbours"]))
-        lines.append(
-            f"  About {expected:,.0f} of {n_rows:,.0f} {units} are expected to be kept ({expected / n_rows:.1%})."
-        )
-    quality = content["predicted_quality"]
-    if quality is not None:
-        ratio = validate.positive("predicted_cost_over_best", quality["predicted_cost_over_best"])
-        lines.append(
-            f"  The spread within segments is predicted to be about {ratio:.3g} times that of k-means without noise."
-        )
-    lines.append("")
-    lines.append("  norm           kept with probability   epsilon of such a record")
-    rows = content["by_norm"]
-    for norm, kept, loss in zip(rows["norm"], rows["probability"], rows["epsilon"], strict=True):
-        lines.append(f"  {norm:<14.6g} {kept:21.5f}   {raised(loss):>24}")
-    return "\n".join(lines)
+            lines.append(f"  In addition: {part.what}, epsilon {raised(part.epsilon)}, already released.")
+    return "\n".join([*lines, *joint_lines(content, neighbours), "", "How", plan.explain()])

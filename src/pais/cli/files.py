@@ -17,7 +17,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from pais._base.files import load
-from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.dialect import is_csv
 from pais.data.schema import Schema
@@ -65,24 +64,20 @@ def marked(table: pa.Table, mark: bytes) -> pa.Table:
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
     """A table of released values. A number that is not defined is an empty cell, and times have whole seconds."""
-    return pa.table({name: _cells(column) for name, column in columns.items()})
-
-
-def own_units(vectors: FloatArray, schema: Schema) -> dict[str, pa.Array]:
-    """Return scaled vectors as columns in own units, with times to the second."""
-    return {label: _cells(column) for label, column in schema.decode_frame(vectors).items()}
-
-
-def _cells(column: Any) -> pa.Array:
-    cells = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
-    return cells.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(cells.type) else cells
+    table = {}
+    for name, column in columns.items():
+        cells = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+        table[name] = cells.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(cells.type) else cells
+    return pa.table(table)
 
 
 def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
     """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
+        taken = [name for name in added if name in (names or ())]
         raise ArgumentError(
-            f"column names must be unique, and none may be {added[0]!r}. Rename columns, or choose with --columns."
+            f"column names must be unique, and none may be {(taken or added)[0]!r}. Rename columns, or choose with "
+            "--columns."
         )
     return names
 
@@ -143,15 +138,15 @@ def read_values(path: Path) -> KMeansValue:
 
 def _values_of_model(path: Path, model: CenterModel, schema: Schema) -> KMeansValue:
     """Return the centers of a model with the noisy counts of a table, which must hold the same centers in own units."""
-    centers = own_units(model.centers, schema)
-    types = {name: column.type for name, column in centers.items()} | {COUNT_COLUMN: pa.float64()}
+    centers = table_of(schema.decode_frame(model.centers))
+    types = {field.name: field.type for field in centers.schema} | {COUNT_COLUMN: pa.float64()}
     if is_csv(path.name):
         table = attempt(lambda: pa_csv.read_csv(path, convert_options=pa_csv.ConvertOptions(column_types=types)))
     else:
         # Parquet has no unit of whole seconds, so times come back in milliseconds.
         table = attempt(lambda: pq.read_table(path).cast(pa.schema(types)))
     counts = None if table is None or COUNT_COLUMN not in table.column_names else table.column(COUNT_COLUMN)
-    if table is None or counts is None or not table.equals(pa.table({**centers, COUNT_COLUMN: counts})):
+    if table is None or counts is None or not table.equals(centers.append_column(COUNT_COLUMN, counts)):
         raise ArgumentError(f"{path} and {path.parent / MODEL} hold different centers. Pass files of one release.")
     return KMeansValue(centers=model.centers, noisy_counts=counts.to_numpy())
 
@@ -160,7 +155,7 @@ def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -
     """Raise, before any budget is spent, if an output file exists already or cannot be written."""
     for path in paths:
         try:
-            is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
+            is_directory, exists, folder = path.is_dir(), path.exists(), _hidden_folder(path)
         except OSError as error:
             # For example, the file name is too long.
             raise ArgumentError(f"{path} cannot be written: {_reason(error)}. Check {option}.") from None
@@ -168,24 +163,19 @@ def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
             raise ArgumentError(f"{path} exists. Pass another {option}, or --overwrite to replace it.")
-        if not _can_be_written(home):
-            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check {option}.")
+        try:
+            # Some systems refuse to create a directory although the permissions allow it.
+            folder.mkdir(mode=0o700)
+            folder.rmdir()
+        except OSError:
+            reason = f"{folder.parent} is not a writable directory"
+            raise ArgumentError(f"{path} cannot be written: {reason}. Check {option}.") from None
 
 
-def _can_be_written(home: Path) -> bool:
-    """Try to create a directory in `home`, because some systems refuse it although the permissions allow it."""
-    folder = home / f".pais-{uuid.uuid4().hex}"
-    try:
-        folder.mkdir(mode=0o700)
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
-
-
-def _existing_home(path: Path) -> Path:
-    """Return the nearest existing directory above a path."""
-    return next(home for home in path.absolute().parents if home.exists())
+def _hidden_folder(path: Path) -> Path:
+    """A path that no file has, in the nearest existing directory above a path."""
+    home = next(home for home in path.absolute().parents if home.exists())
+    return home / f".pais-{uuid.uuid4().hex}"
 
 
 def write(path: Path, content: Content, *, secret: bool = False, option: str = "--out") -> None:
@@ -202,7 +192,10 @@ def write_all(
     none. Returns the paths by name.
     """
     try:
-        with _hidden_place(directory) as folder:
+        # Use the target directory itself if it exists: its parent may be on another disk or readable by others.
+        folder = _hidden_folder(directory / "file")
+        folder.mkdir(mode=0o700)
+        try:
             new, old = folder / "new", folder / "old"
             new.mkdir()
             old.mkdir()
@@ -213,6 +206,8 @@ def write_all(
                 _move_in(new, old, directory, tuple(contents))
             else:
                 _rename_in(new, directory)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         # Arrow's error messages span several lines, or lack the text for the system's error number.
         raise ArgumentError(f"{directory} cannot be written: {_reason(error)}. Check {option}.") from None
@@ -234,17 +229,6 @@ def _fill(path: Path, content: Content) -> None:
 
 def _reason(error: OSError) -> str:
     return "the system refused" if error.errno is None else os.strerror(error.errno)
-
-
-@contextlib.contextmanager
-def _hidden_place(directory: Path) -> Iterator[Path]:
-    # Use the target directory itself if it exists: its parent may be on another disk or readable by others.
-    folder = _existing_home(directory / "file") / f".pais-{uuid.uuid4().hex}"
-    folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _rename_in(new: Path, directory: Path) -> None:

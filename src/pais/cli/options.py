@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -29,18 +28,23 @@ _ELSEWHERE = {"random_state": "--seed", "missing": "--missing"}
 _LISTS = ("columns", "by", "carry", "classes", "q")
 
 
-class Group(TyperGroup):
-    """The program itself. Its help shows flags without a type."""
+class _Untyped:
+    """A command or the program. Its help shows flags without a type."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class beside this one
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
-class Command(TyperCommand):
-    """A command whose help shows flags without a type. Messages of the package name its options."""
+class Group(_Untyped, TyperGroup):
+    """The program itself."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
+
+class Command(_Untyped, TyperCommand):
+    """A command. Messages of the package name its options."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -67,15 +71,8 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
 
-def _without_types(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    return parameters
-
-
-def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
-    """A function with the fields of a dataclass as its parameters, which typer reads. It runs a command with them."""
+def signature(options: type[Any]) -> inspect.Signature:
+    """The fields of a dataclass as the parameters of a function, which typer reads."""
     hints = get_type_hints(options)
     # Options that a class defines come before those that it inherits.
     places = {
@@ -90,49 +87,12 @@ def taking(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None
         )
         for each in sorted(fields(options), key=lambda each: places[each.name])
     ]
-
-    def command(**values: Any) -> None:
-        run(options(**values))
-
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return inspect.Signature(parameters)
 
 
-class SamplingName(str, Enum):
-    constrained = "constrained"
-    coreset = "coreset"
-    uniform = "uniform"
-    none = "none"
-
-
-class MechanismChoice(str, Enum):
-    gaussian = "gaussian"
-    laplace = "laplace"
-    l2 = "l2"
-
-
-class AlgorithmChoice(str, Enum):
-    refined = "refined"
-    paper = "paper"
-
-
-class MissingChoice(str, Enum):
-    drop = "drop"
-    midpoint = "midpoint"
-    error = "error"
-
-
-class AuditMethod(str, Enum):
-    replay = "replay"
-    runs = "runs"
-
-
-class EngineName(str, Enum):
-    auto = "auto"
-    memory = "memory"
-    arrow = "arrow"
-    spark = "spark"
+Sampling = Literal["constrained", "coreset", "uniform", "none"]
+Mechanism = Literal["gaussian", "laplace", "l2"]
+Missing = Literal["drop", "midpoint", "error"]
 
 
 def number_or(word: str, kind: Callable[[str], float] = float, noun: str = "number") -> Callable[[str], float | str]:
@@ -193,8 +153,8 @@ class Place:
     thousands: str | None = option("Mark between groups of three digits in a CSV file, such as ','.")
     encoding: str | None = option("Encoding of a CSV file, such as cp1252. Default: UTF-8.")
     date_format: str | None = option("How dates are written in a CSV file, such as %d.%m.%Y. Default: %Y-%m-%d.")
-    engine: EngineName = option(
-        "How rows are read: streamed from files (auto, arrow), in memory, or by Spark.", EngineName.auto
+    engine: Literal["auto", "memory", "arrow", "spark"] = option(
+        "How rows are read: streamed from files (auto, arrow), in memory, or by Spark.", "auto"
     )
     master: str | None = option("Address of a Spark cluster, such as spark://host:7077. Implies Spark.")
 
@@ -209,11 +169,11 @@ class Rows(Place, Units):
         "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
         "Names alone use the columns as they are. Default: all columns, ids included."
     )
-    missing: MissingChoice = option(
+    missing: Missing = option(
         "Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'midpoint' replaces the "
         "value by the middle of the stated bounds. 'error' stops and names the columns. That is outside the "
         "guarantee, because one row decides whether the command succeeds.",
-        MissingChoice.drop,
+        "drop",
     )
 
 
@@ -242,7 +202,7 @@ class Norms:
 class Sampled:
     """How the rows of a model are sampled."""
 
-    sampling: SamplingName = option("Sampling rule.", SamplingName.constrained)
+    sampling: Sampling = option("Sampling rule.", "constrained")
     quantile: float | None = option("Share of the rows within a surveyed radius. Default: the plan chooses it.")
     max_epsilon_if_kept: float | None = option(
         "Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
@@ -271,12 +231,8 @@ class Clusters(Sampled, Center, Norms):
         parser=number_or("free"),
         metavar="FLOAT|free",
     )
-    mechanism: MechanismChoice = option(
-        "Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon.", MechanismChoice.gaussian
-    )
-    algorithm: AlgorithmChoice = option(
-        "'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.", AlgorithmChoice.refined
-    )
+    mechanism: Mechanism = option("Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon.", "gaussian")
+    algorithm: Literal["refined", "paper"] = option("'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.", "refined")
     survey: Path | None = option("File with facts from `pais survey`. Its price counts within --epsilon.")
 
 
@@ -364,7 +320,7 @@ class Survey(Rows, Center, Release):
 
     epsilon: float = option("Price of the survey for each row.", MISSING)
     quantile: float | None = option("Share of the rows within the radius. Default: the plan chooses the radius.")
-    mechanism: MechanismChoice = option("Noise of the later release; it decides the norm.", MechanismChoice.gaussian)
+    mechanism: Mechanism = option("Noise of the later release; it decides the norm.", "gaussian")
     out: Path | None = option("File to write, such as survey.json.")
 
 
@@ -476,12 +432,12 @@ class Table(Rows, Release):
         "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
         "without it."
     )
-    missing: MissingChoice = option(
+    missing: Missing = option(
         "Cells with NaN, infinity, nothing or text: 'drop' leaves them out and keeps the other cells of the "
         "row; a covariance leaves out the row. 'midpoint' replaces them by the middle of the bounds. 'error' stops "
         "and names the columns. That is outside the guarantee, because one row decides whether the command "
         "succeeds.",
-        MissingChoice.drop,
+        "drop",
     )
     out: Path | None = option(
         "File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
@@ -500,7 +456,7 @@ class People(Table):
 class Statistic(People):
     """A statistic that allows samples too."""
 
-    sampling: SamplingName = option("Sampling rule, with --sample-size. Default: all rows.", SamplingName.none)
+    sampling: Sampling = option("Sampling rule, with --sample-size. Default: all rows.", "none")
     sample_size: float | None = option("Expected rows in the sample. A sample adds error.")
 
 
@@ -539,10 +495,10 @@ class Audit(Output):
     """
 
     plan: Path = argument("Plan to audit, from `pais plan --out plan.json`.", metavar="PLAN")
-    method: AuditMethod = option(
+    method: Literal["replay", "runs"] = option(
         "replay compares all that the plan does on two tables when the same noisy values leave; runs counts "
         "outputs of many runs, and tests the noise itself.",
-        AuditMethod.replay,
+        "replay",
     )
     runs: int | None = option("Runs on each of the two tables. Default: 100,000.", min=2)
     seconds: float | None = option("Time limit of runs. The audit uses those finished by then. Default: 60.", min=0.1)

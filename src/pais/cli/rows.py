@@ -14,8 +14,7 @@ import pyarrow as pa
 from pais._base.files import parse_json, read_text
 from pais._base.randomness import bit_source
 from pais.cli import options
-from pais.cli.files import WEIGHT_COLUMN, own_units
-from pais.cli.options import EngineName
+from pais.cli.files import WEIGHT_COLUMN, table_of
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.dialect import CSVFile
@@ -38,10 +37,10 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     engine = source(
         data,
         columns=default if columns is None else columns,
-        carry=names_of("--carry", carry) or (),
+        carry=() if carry is None else names_of("--carry", carry),
         unit=wanted.unit,
         max_rows_per_unit=wanted.max_rows_per_unit,
-        missing=wanted.missing.value,
+        missing=wanted.missing,
         **csv,
         on_rows=bar.rows,
     )
@@ -53,17 +52,17 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     for text in (people, concern):
         if text is not None:
             bar.warn(text)
-    return engine.held() if wanted.engine is EngineName.memory else engine
+    return engine.held() if wanted.engine == "memory" else engine
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:
     """Return what `pais.source` opens at a place: a path, a `CSVFile` or a Spark frame, and how cells are written."""
     separator = "\t" if place.separator in ("tab", "\\t") else place.separator
     cells = {"decimal": place.decimal, "thousands": place.thousands, "date_format": place.date_format}
-    if place.engine is not EngineName.spark and place.master is None:
+    if place.engine != "spark" and place.master is None:
         dialect = {"separator": separator, "encoding": place.encoding, **cells}
         return CSVFile(place.data, **dialect) if any(dialect.values()) else place.data, {}
-    if place.engine not in (EngineName.spark, EngineName.auto):
+    if place.engine not in ("spark", "auto"):
         raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
     if place.encoding is not None:
         raise ArgumentError("--encoding is not for Spark. Convert the files to UTF-8, or leave --engine spark out.")
@@ -100,8 +99,8 @@ def sample_table(
     by_value = np.lexsort(kept.rows.T)
     order = by_value[np.argsort(bit_source(seed, stream=3).words64(by_value.size), kind="stable")]
     rows = kept.rows[order] + origin
-    columns = [pa.array(column) for column in rows.T] if schema is None else list(own_units(rows, schema).values())
-    table = pa.table([*columns, pa.array(kept.weights[order])], names=[*names, WEIGHT_COLUMN])
+    columns = [*rows.T] if schema is None else table_of(schema.decode_frame(rows)).columns
+    table = pa.table([*columns, kept.weights[order]], names=[*names, WEIGHT_COLUMN])
     if kept.carried is not None:
         carried = kept.carried.take(pa.array(order))
         for name in carried.column_names:
@@ -118,10 +117,8 @@ def numbers(name: str, text: str) -> tuple[float, ...]:
     return found
 
 
-def center_of(text: str | None) -> tuple[float, ...] | None:
+def center_of(text: str) -> tuple[float, ...]:
     """Parse a center from a list of numbers, or from a file that contains one."""
-    if text is None:
-        return None
     try:
         is_file = Path(text).is_file()
     except OSError:
@@ -130,10 +127,8 @@ def center_of(text: str | None) -> tuple[float, ...] | None:
     return numbers("--center", read_text(Path(text)) if is_file else text)
 
 
-def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution | None:
+def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution:
     """Build the norm distribution from quantiles at evenly spaced levels, linear in between."""
-    if norms is None and n_rows is None:
-        return None
     if norms is None or n_rows is None or radius is None:
         raise ArgumentError("--norms, --n-rows and --radius belong together. State all three, or pass --survey.")
     values = np.asarray(numbers("--norms", norms))
@@ -184,9 +179,7 @@ def columns_of(text: str | None, option: str = "--columns") -> tuple[str, ...] |
     return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(names, pairs, strict=True)})
 
 
-def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
+def names_of(option: str, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise ArgumentError(f"{option} names no column. Pass names with commas between them.")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -31,11 +32,12 @@ from pais.accounting.certificate import person_of, units_of
 from pais.accounting.ledger import Ledger
 from pais.cli.guard import spelled
 from pais.data.cells import listed, with_article
+from pais.planning.explain import survey_text
 from pais.planning.facts import Survey
 from pais.planning.plan import Fit, Plan
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.rules import NormDistribution
-from pais.show.results import Results
+from pais.show.results import Results, TextTable
 from pais.statistics.result import Statistic
 
 SEED_WARNING = (
@@ -59,8 +61,8 @@ _LINE = 100
 # Larger tables of values are not printed: lines, and letters of the first column and of the others. Chosen by eye.
 _MOST_DOWN, _NAME_WIDTH, _CELL_WIDTH = 60, 16, 10
 
-# Characters of the id of a ledger's entry that are shown.
-_ID = 8
+# Characters of the id of a ledger's entry, and of its time, that are shown.
+_ID, _MINUTES = 8, len("2026-01-31T23:59")
 
 #: Names and values, one pair in each line of a table.
 Facts = list[tuple[str, str]]
@@ -142,12 +144,40 @@ class RowRate(ProgressColumn):
 
 def facts_table(title: str, facts: Facts) -> None:
     """Print names and values."""
+    console = Console()
     table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
+    # A long name is broken, so that there is room for numbers beside it.
+    table.add_column(max_width=console.width // 2 - 4, overflow="fold")
     table.add_column(overflow="fold")
     for name, value in facts:
         table.add_row(plain(name), plain(value))
-    Console().print(table)
+    console.print(table)
+
+
+def values_table(values: TextTable) -> None:
+    """Print released values. Columns that do not fit beside each other are printed below each other."""
+    console = Console()
+    widths = [max(map(cell_len, column)) + 3 for column in zip(values.header, *values.rows, strict=True)]
+    names = min(widths[0], console.width // 2)
+    blocks: list[list[int]] = [[]]
+    used = names
+    for place, width in enumerate(widths[1:], 1):
+        if blocks[-1] and used + width > console.width:
+            blocks.append([])
+            used = names
+        blocks[-1].append(place)
+        used += width
+    for number, block in enumerate(blocks):
+        title = values.title if number == 0 else None
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(plain(values.header[0]), overflow="fold")
+        for place in block:
+            table.add_column(plain(values.header[place]), justify="right", no_wrap=True)
+        for row in values.rows:
+            table.add_row(*(plain(row[place]) for place in (0, *block)))
+        console.print(table)
+    if values.note:
+        say(values.note)
 
 
 def price(part: Any) -> str:
@@ -183,15 +213,7 @@ def release(title: str, fit: Fit, results: Results, own: Facts, files: dict[str,
     if len(values.rows) > _MOST_DOWN or len(values.header) > width + 3:
         say(f"{fit.in_words()}: see {files[f'{results.table}.csv']}")
         return
-    table = Table(title=values.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(values.header):
-        side: Any = "left" if position == 0 else "right"
-        table.add_column(plain(name), justify=side, no_wrap=position == 0, overflow="fold")
-    for row in values.rows:
-        table.add_row(*map(plain, row))
-    Console().print(table)
-    if values.note:
-        say(values.note)
+    values_table(values)
 
 
 def statistic(result: Statistic, out: Path | None) -> None:
@@ -219,14 +241,15 @@ def ledger(book: Ledger) -> None:
     """Print the entries of a ledger, and how much of its budget remains."""
     table = Table(title=plain(f"Ledger {book.path}", "italic"), title_justify="left")
     table.add_column("release")
-    table.add_column("epsilon", justify="right")
-    table.add_column("delta", justify="right")
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column("delta", justify="right", no_wrap=True)
     table.add_column("randomness")
-    table.add_column("when")
+    table.add_column("when", no_wrap=True)
     # Certificates state the whole id; its first characters are enough to find the entry.
     table.add_column("id", no_wrap=True)
     for entry in book.entries:
-        cells = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when, entry.id[:_ID])
+        when = entry.when[:_MINUTES].replace("T", " ")
+        cells = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, when, entry.id[:_ID])
         table.add_row(*map(plain, cells))
     table.add_section()
     totals = (("spent", book.spent, raised), ("remaining", book.remaining, lowered), ("budget", book.budget, lowered))
@@ -235,33 +258,13 @@ def ledger(book: Ledger) -> None:
     Console().print(table)
 
 
-def survey(survey: Survey, out: Path | None) -> None:
-    """Print the results of a survey and its price."""
-    origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
-    neighbours, unit, n_rows = survey.neighbours, survey.unit, survey.norms.n_rows
-    size = units_of(neighbours), f"about {n_rows:,.0f}" if survey.above_noise else UNKNOWN
-    if survey.above_noise and unit is not None and unit.full_rows > 1:
-        at_most = f"counting at most {unit.full_rows} of each {unit.column}"
-        size = "rows", f"about {n_rows * unit.full_rows:,.0f}, {at_most}"
-    open_radius = "" if survey.quantile_asked else "; a plan may choose a smaller one"
-    facts_table(
-        "Norm survey",
-        [
-            ("price", f"epsilon {raised(survey.epsilon)}, delta 0"),
-            ("randomness", "secure randomness" if survey.secure_randomness else "seeded, not private"),
-            *([] if survey.columns is None else [("features", listed(survey.columns))]),
-            ("protects", neighbours),
-            size,
-            *([("mean square norm", f"about {survey.norms.mean_square_norm:.6g}")] if survey.above_noise else []),
-            ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
-        ],
-    )
+def survey(survey: Survey) -> None:
+    """Print the results of a survey, its price and the norms it found."""
+    say(survey_text(survey.to_dict()))
+    if survey.columns is not None:
+        say(f"Features: {listed(survey.columns)}.")
     if survey.above_noise:
         say(histogram(survey.norms))
-    say(
-        f"This spent epsilon {survey.epsilon:g} of every {person_of(neighbours)}'s budget. It counts in every later "
-        + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
-    )
 
 
 def histogram(norms: NormDistribution) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _FARTHEST_CENTER = 1e100
 
 # Rows are shifted in pieces of this many numbers, which stay in the cache.
 _PIECE_NUMBERS = 1 << 16
+
+norm_order = partial(validate.number, "order", rule="a number >= 1, or math.inf", low=1.0)
 
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
@@ -84,38 +86,44 @@ class Ball:
         """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite."""
         with np.errstate(all="ignore"):
             power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
-        return settled(self.with_constant(power), lambda index: shifted[index])
+        return self.completed(power, lambda index: shifted[index])
 
-    def rough_powers(self, shifted: FloatArray) -> FloatArray:
-        """Return powers that are faster to compute, infinite or NaN if they overflow or the row is not finite.
+    def rough_powers(self, rows: NDArray[np.generic], *, is_shifted: bool = False) -> FloatArray:
+        """Return powers of rows, shifted or not; infinite or NaN if they overflow or the row is not finite.
 
-        Their last bits can depend on the other rows, so use them only if every value within `rough_slack` leads to the
-        same result.
+        They are faster to compute, and no shifted copy is made. Their last bits can depend on the other rows, so use
+        them only if every value within `rough_slack` leads to the same result.
         """
-        with np.errstate(all="ignore"):
-            power = rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
-        return self.with_constant(power)
-
-    def rough_powers_of(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
-        n, d = rows.shape
-        if self.center is None and rows.dtype == np.float64 and rows.flags.c_contiguous:
-            return self.rough_powers(rows.view(np.float64))
-        step = max(1, min(n, _PIECE_NUMBERS // d))
+        (n, d), center = rows.shape, None if is_shifted else self.center
+        whole = center is None and rows.dtype == np.float64 and rows.flags.c_contiguous
+        step = n if whole else max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
-        centers = np.tile(0.0 if self.center is None else self.center, (step, 1))
-        power, scratch = np.empty(n), np.empty((step, d))
+        centers = np.tile(0.0 if center is None else center, (0 if whole else step, 1))
+        power, scratch = np.empty(n), np.empty((len(centers), d))
         with np.errstate(all="ignore"):
-            for start in range(0, n, step):
+            for start in range(0, n, max(step, 1)):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
-                shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                power[start : start + step] = self.rough_powers(shifted)
-        return power
+                if not whole:
+                    piece = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
+                power[start : start + step] = (
+                    rough_square_sums(piece) if self.order == 2.0 else rough_norms_of(piece, self.order)
+                )
+        return self.completed(power)
 
-    def with_constant(self, power: FloatArray) -> FloatArray:
-        """Add the square of the constant coordinate to sums of squares. Overwrites them."""
+    def completed(
+        self, power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray] | None = None
+    ) -> FloatArray:
+        """Add the square of the constant coordinate to sums of squares. Overwrites the powers.
+
+        If `rows_at` returns rows by their positions, infinite powers are replaced: by OVERFLOWN for finite rows whose
+        power overflows, and by NaN for rows that are not finite. Only rows whose own power is not finite are inspected,
+        so no row changes the power of another.
+        """
         if self.constant > 0.0:
             power += self.constant * self.constant  # [note: ball-8]
+        if rows_at is not None and not np.isfinite(power).all():
+            beyond = np.flatnonzero(~np.isfinite(power))
+            power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
         return power
 
     def constants(self, clipped: FloatArray) -> FloatArray:
@@ -184,21 +192,6 @@ class Ball:
             center=None if center is None else tuple(center),
             constant=described.get("constant", 0.0),
         )
-
-
-def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
-    """Replace infinite powers: by OVERFLOWN for finite rows whose power overflows, by NaN for rows that are not finite.
-
-    Only rows whose own power is not finite are inspected, so no row changes the power of another.
-    """
-    beyond = np.flatnonzero(~np.isfinite(power))
-    if beyond.size:
-        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
-    return power
-
-
-def norm_order(value: object) -> float:
-    return validate.number("order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:

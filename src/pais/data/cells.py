@@ -46,9 +46,8 @@ def all_of(number: int) -> str:
     return "both" if number == 2 else f"all {number}"
 
 
-def require_columns(names: Sequence[str], where: str) -> None:
-    if not names:
-        raise DataError(f"{where} has no columns. Pass at least one feature.")
+def no_columns(where: str) -> DataError:
+    return DataError(f"{where} has no columns. Pass at least one feature.")
 
 
 def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
@@ -133,10 +132,6 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 def is_text(kind: pa.DataType) -> bool:
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
 def is_time(kind: pa.DataType) -> bool:
@@ -237,7 +232,8 @@ def matches(column: pa.Array, values: Sequence[str]) -> list[NDArray[np.bool_]]:
         numbers = numbers_of(column)
         return [numbers == mark if isinstance(mark, float) else none for mark in marks]
     texts = texts_of(column)
-    numbers = _usual_numbers(texts) if any(isinstance(mark, float) for mark in marks) else np.empty(0)
+    has_numbers = any(isinstance(mark, float) for mark in marks)
+    numbers = numbers_of(_matching(texts, _USUAL_NUMBER)) if has_numbers else np.empty(0)
     lowered = pc.ascii_lower(texts) if any(isinstance(mark, bool) for mark in marks) else texts
     index = pc.fill_null(pc.index_in(texts, value_set=pa.array([str(mark) for mark in marks], texts.type)), -1)
     owner = index.to_numpy(zero_copy_only=False)
@@ -255,13 +251,8 @@ def mark_of(text: str) -> float | bool | str:
     truth = _TRUTHS.get(text.lower())
     if truth is not None:
         return bool(truth)
-    number = float(_usual_numbers(pa.array([text], pa.large_string()))[0])
-    return text if math.isnan(number) else number
-
-
-def _usual_numbers(texts: pa.Array) -> FloatArray:
-    usual = pc.match_substring_regex(texts, _USUAL_NUMBER)
-    return numbers_of(pc.if_else(usual, texts, pa.scalar(None, texts.type)))
+    number = float(text) if re.fullmatch(_USUAL_NUMBER, text) else math.nan
+    return number if math.isfinite(number) else text
 
 
 def truths_of(column: pa.Array) -> FloatArray:
@@ -297,10 +288,12 @@ def days_of(column: pa.Array) -> FloatArray:
         return np.full(len(column), np.nan)
     if is_text(column.type):
         texts = texts_of(column)
-        dates = _dates_of_text(texts)
-        if dates is None:
+        # If all cells are dates, or dates with a time, converting them at once is faster and gives the same days.
+        lengths = pc.unique(pc.drop_null(pc.binary_length(texts))).to_pylist()
+        kind = _BY_LENGTH.get(lengths[0]) if len(lengths) == 1 else None
+        column = None if kind is None else attempt(lambda: pc.cast(texts, kind))
+        if column is None:
             return _days_of_text(texts)
-        column = dates
     missing = _mask(column.is_null())
     if pa.types.is_date32(column.type):
         days = _integers(column, pa.int32()).astype(np.float64)
@@ -327,13 +320,6 @@ def _mask(column: pa.Array) -> NDArray[np.bool_]:
 
 def _integers(column: pa.Array, kind: pa.DataType) -> NDArray[Any]:
     return np.asarray(pc.fill_null(column.view(kind), 0).to_numpy(zero_copy_only=False))
-
-
-def _dates_of_text(texts: pa.Array) -> pa.Array | None:
-    """Convert text at once if all cells are dates, or dates with a time; this is faster and gives the same days."""
-    lengths = pc.unique(pc.drop_null(pc.binary_length(texts))).to_pylist()
-    kind = _BY_LENGTH.get(lengths[0]) if len(lengths) == 1 else None
-    return None if kind is None else attempt(lambda: pc.cast(texts, kind))
 
 
 def _days_of_text(texts: pa.Array) -> FloatArray:
@@ -438,7 +424,9 @@ def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
 
 def texts_of_objects(cells: Iterable[object], *, with_times: bool = True) -> pa.Array:
     """Return Python objects as text, cell by cell: numbers, text, and dates in ISO 8601; null for anything else."""
-    return pa.array([_text_of(cell, with_times=with_times) for cell in cells], pa.large_string())
+    # Most cells are plain text, which stays as it is.
+    texts = [cell if type(cell) is str and cell.isascii() else _text_of(cell, with_times=with_times) for cell in cells]
+    return pa.array(texts, pa.large_string())
 
 
 def _text_of(cell: object, *, with_times: bool) -> str | None:

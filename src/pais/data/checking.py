@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.cards import Card, Carded
-from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, without_sizes
 from pais.data.cells import MISSING_WORDS, is_text, similar_names, texts_of_objects, times_of_days, trimmed
 from pais.data.columns import Columns
@@ -354,9 +354,8 @@ class _Tally:
 
     column: Column
     counts: Counter[str] = field(default_factory=Counter)
-    unreadable: Counter[str] = field(default_factory=Counter)
-    unlisted: Counter[str] = field(default_factory=Counter)
-    beyond: Counter[str] = field(default_factory=Counter)
+    #: Texts of the cells that are unreadable, unlisted or beyond the bounds.
+    texts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     low: float = np.inf
     high: float = -np.inf
 
@@ -372,37 +371,32 @@ class _Tally:
         is_listed = isinstance(column, Categories)
         known = np.any([part > 0.0 for part in encoded], axis=0) if is_listed and fits else np.isfinite(encoded[0])
         missing = _is_missing(cells) & ~known
-        wrong = ~known & ~missing
-        self._count("used", known & counts)
-        self._count("missing", missing)
-        self._count("unlisted" if is_listed and fits else "unreadable", wrong)
-        _remember(self.unlisted if is_listed and fits else self.unreadable, cells, wrong)
+        problem, wrong = "unlisted" if is_listed and fits else "unreadable", ~known & ~missing
+        masks = {"used": known & counts, "missing": missing, problem: wrong}
+        _remember(self.texts[problem], cells, wrong)
         if fits and isinstance(column, (Auto, Bounds, Scale)):
-            self._count_values(column.numbers(plain), cells)
+            values = column.numbers(plain)
+            whole = values[np.isfinite(values)]
+            if whole.size:
+                self.low, self.high = min(self.low, float(whole.min())), max(self.high, float(whole.max()))
+            if isinstance(column, Bounds):
+                masks |= {"below": values < column.low, "above": values > column.high}
+                _remember(self.texts["beyond"], cells, masks["below"] | masks["above"])
+        self.counts.update({name: int(np.count_nonzero(mask)) for name, mask in masks.items()})
         return known
 
-    def _count_values(self, values: FloatArray, cells: pa.Array) -> None:
-        whole = values[np.isfinite(values)]
-        if whole.size:
-            self.low, self.high = min(self.low, float(whole.min())), max(self.high, float(whole.max()))
-        if isinstance(self.column, Bounds):
-            below, above = values < self.column.low, values > self.column.high
-            self._count("below", below)
-            self._count("above", above)
-            _remember(self.beyond, cells, below | above)
-
-    def _count(self, name: str, mask: Mask) -> None:
-        self.counts[name] += int(np.count_nonzero(mask))
-
     def result(self, n_cells: int, dialect: Dialect | None) -> ColumnCheck:
-        hints = list(_hints_of_text(self.column, self.unreadable, dialect)) if self.unreadable else []
-        if self.unlisted and isinstance(self.column, Categories):
-            hints += _hints_of_categories(list(map(str, self.column.values)), self.unlisted, dialect)
-        [(value, number)] = self.beyond.most_common(1) or [("", 0)]
-        if number >= 3 and number >= _MOST * self.beyond.total():
-            share = percent(number, self.beyond.total())
+        unreadable, unlisted, beyond = (self.texts[problem] for problem in ("unreadable", "unlisted", "beyond"))
+        hints = list(_hints_of_text(self.column, unreadable, dialect)) if unreadable else []
+        if unlisted and isinstance(self.column, Categories):
+            hints += _hints_of_categories(list(map(str, self.column.values)), unlisted, dialect)
+        [(value, number)] = beyond.most_common(1) or [("", 0)]
+        if number >= 3 and number >= _MOST * beyond.total():
+            share = percent(number, beyond.total())
             hints.append(f"{value!r} is {share} of the values beyond the bounds: it may stand for a missing value")
-        has_values = self.low <= self.high
+        shown = [f"{value:g}" for value in (self.low, self.high)]
+        if isinstance(self.column, Dates):
+            shown = times_of_days(np.array([self.low, self.high])).astype("datetime64[D]").astype(str).tolist()
         numbers = {name: self.counts[name] for name in ("missing", "unreadable", "below", "above", "unlisted")}
         return ColumnCheck(
             name=self.column.name,
@@ -410,15 +404,10 @@ class _Tally:
             n_cells=n_cells,
             n_used=self.counts["used"],
             **numbers,
-            low=self._shown(self.low) if has_values else None,
-            high=self._shown(self.high) if has_values else None,
+            low=shown[0] if self.low <= self.high else None,
+            high=shown[1] if self.low <= self.high else None,
             hints=tuple(hints),
         )
-
-    def _shown(self, value: float) -> str:
-        if not isinstance(self.column, Dates):
-            return f"{value:g}"
-        return str(times_of_days(np.array([value]))[0].astype("datetime64[D]"))
 
 
 class _Counted:
@@ -562,8 +551,9 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
     if damaged:
         advice = "read the file again with its encoding" if dialect is None else "pass its encoding, such as 'cp1252'"
         yield f"{percent(damaged, total)} of the unlisted cells have characters that are not UTF-8: {advice}"
-    decoded = {text: _repaired(text) for text in cells}
-    repaired = sum(count for text, count in cells.items() if decoded[text] in values)
+    # Text in UTF-8 that was read as cp1252, read as UTF-8.
+    decoded = {text: attempt(partial(_recoded, text)) for text in cells if not text.isascii()}
+    repaired = sum(count for text, count in cells.items() if decoded.get(text) in values)
     if repaired:
         share = percent(repaired, total)
         yield f"{share} of the unlisted cells are UTF-8 that was read as cp1252: write the file again"
@@ -571,7 +561,7 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
     alike, others = [], Counter[str]()
     for text, count in cells.most_common(_COMPARED):
         close = difflib.get_close_matches(text.casefold(), by_letters, n=1, cutoff=_SIMILAR)
-        if "\ufffd" in text or decoded[text] in values:
+        if "\ufffd" in text or decoded.get(text) in values:
             continue
         if close:
             alike.append(f"{text!r} ({count:,}) may be {by_letters[close[0]]!r}")
@@ -584,9 +574,8 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
         yield f"the most frequent cells that are not listed are {_frequent(others)}"
 
 
-def _repaired(text: str) -> str | None:
-    """Text in UTF-8 that was read as cp1252, read as UTF-8."""
-    return None if text.isascii() else attempt(lambda: text.encode("cp1252").decode())
+def _recoded(text: str) -> str:
+    return text.encode("cp1252").decode()
 
 
 def _frequent(cells: Counter[str]) -> str:

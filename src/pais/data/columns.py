@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
-from pais.data.cells import is_numeric, is_text, listed, require_columns, require_numeric, similar_names, type_name
+from pais.data.cells import is_numeric, is_text, listed, no_columns, require_numeric, similar_names, type_name
 from pais.data.dialect import Dialect
 from pais.data.kinds import Column
 from pais.data.schema import Schema
@@ -72,25 +72,30 @@ class Columns:
     dialect: Dialect = field(default_factory=Dialect)
     by_cell: bool = False
     marked: bool = False
+    #: The carried columns, the key and the column of the unit, which `features=None` leaves out.
+    set_aside: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.missing not in ("drop", "error", "midpoint"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop', 'error' or 'midpoint'.")
         if self.schema is not None:
             instance("schema", self.schema, Schema, "Build one with Schema.of({...}).")
-            object.__setattr__(self, "features", self.schema.names)
         if self.missing == "midpoint":
             _require_midpoints(self.schema)
-        if self.features is not None:
-            object.__setattr__(self, "features", tuple(self.features))
-            require_columns(self.features, "the source")
-        object.__setattr__(self, "carry", tuple(self.carry))
-        widths = {name: count(f"widths[{name!r}]", width) for name, width in self.widths.items()}
-        object.__setattr__(self, "widths", widths)
-        for names in (self.features or (), self.carry):
-            repeated = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
-            if repeated:
+        features, carry = self.features if self.schema is None else self.schema.names, tuple(self.carry)
+        if features is not None and not features:
+            raise no_columns("the source")
+        for names in (tuple(features or ()), carry):
+            if len(set(names)) < len(names):
+                repeated = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
                 raise ArgumentError(f"column(s) {', '.join(repeated)} are named more than once. Name each column once.")
+        unit = None if self.unit is None else self.unit.column
+        self.__dict__.update(
+            features=None if features is None else tuple(features),
+            carry=carry,
+            widths={name: count(f"widths[{name!r}]", width) for name, width in self.widths.items()},
+            set_aside=(*carry, *(name for name in (self.key, unit) if name is not None)),
+        )
 
     @classmethod
     def of(cls, columns: Sequence[str] | Mapping[str, object] | Schema | None, **options: Any) -> Columns:
@@ -100,12 +105,6 @@ class Columns:
         if isinstance(columns, str):
             raise ArgumentError("columns is a single text. Pass a list of names, or a mapping from names to facts.")
         return cls(features=None if columns is None else tuple(columns), **options)
-
-    @property
-    def set_aside(self) -> tuple[str, ...]:
-        """The carried columns, the key and the column of the unit, which `features=None` leaves out."""
-        unit = None if self.unit is None else self.unit.column
-        return (*self.carry, *(name for name in (self.key, unit) if name is not None))
 
     def require_no_names(self) -> None:
         """Raise if columns are chosen by name. Called for arrays, whose columns have no names."""
@@ -158,6 +157,10 @@ class Layout:
         schema, all are 0.
     titles : tuple of str
         How error messages refer to each feature column: by name, or by position if the name is not shown.
+    to_read : list of str
+        Columns to read from a file, each once.
+    by_rows : bool
+        Whether the only feature is a column of vectors, whose numbers are already stored row by row.
     """
 
     columns: Columns
@@ -165,6 +168,8 @@ class Layout:
     widths: tuple[int, ...]
     names: tuple[str, ...]
     titles: tuple[str, ...]
+    to_read: list[str]
+    by_rows: bool
 
     @classmethod
     def of(cls, schema: pa.Schema, columns: Columns, where: str, *, shown: bool = True) -> Layout:
@@ -175,7 +180,7 @@ class Layout:
         position.
         """
         features = _all_features(schema, columns, where) if columns.features is None else columns.features
-        needed = dict.fromkeys((*features, *columns.set_aside))
+        needed = list(dict.fromkeys((*features, *columns.set_aside)))
         unknown = [str(name) for name in needed if name not in schema.names]
         if unknown:
             hint = similar_names(unknown, schema.names) if shown else "Pass names from its first line."
@@ -185,14 +190,26 @@ class Layout:
         if repeated:
             subject = f"column(s) {', '.join(repeated)} occur" if shown else "a column name occurs"
             raise DataError(f"{subject} more than once in {where}. Give each column its own name.")
-        require_columns(features, where)
+        if not features:
+            raise no_columns(where)
         titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
         types = [schema.field(name).type for name in features]
         if columns.schema is None:
             widths = _vector_widths(titles, types, where)
+            names = tuple(
+                label
+                for name, width in zip(features, widths, strict=True)
+                for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
+            )
         else:
-            _require_kinds(columns.schema, types, where)
-            widths = (0,) * len(features)
+            pairs = zip(columns.schema.columns, types, strict=True)
+            others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
+            if others:
+                wrong = listed(
+                    [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
+                )
+                raise DataError(f"column(s) {wrong} of {where} are not of the kind stated in columns. Correct these.")
+            widths, names = (0,) * len(features), columns.schema.labels
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} does not hold integers. Choose another key.")
         if columns.unit is not None:
@@ -205,38 +222,49 @@ class Layout:
             # Raises if the column has a type that cannot name units.
             kind_of_ids(schema.field(unit).type, where)
         return cls(
-            columns=columns, features=features, widths=widths, names=_labels(columns, features, widths), titles=titles
+            columns=columns,
+            features=features,
+            widths=widths,
+            names=names,
+            titles=titles,
+            to_read=needed,
+            by_rows=len(widths) == 1 and widths[0] > 0,
         )
 
     def with_schema(self, schema: Schema) -> Layout:
         """Return the layout with a schema of the same columns, such as one whose open columns are resolved."""
         return replace(self, columns=replace(self.columns, schema=schema), names=schema.labels)
 
-    @property
-    def to_read(self) -> list[str]:
-        """Columns to read from a file, each once."""
-        return list(dict.fromkeys([*self.features, *self.columns.set_aside]))
+    def batch(self, table: pa.Table) -> Usable:
+        """Return the usable rows of a table: see `usable`."""
+        columns = []
+        for column in map(table.column, self.to_read):
+            if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
+                column = column.cast(pa.large_string())
+            if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
+                # Arrow cannot combine dictionaries if one of them holds a null.
+                decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+                column = pa.chunked_array(decoded, type=column.type.value_type)
+            merged = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            columns.append(merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks))
+        return self.usable(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether the only feature is a column of vectors, whose numbers are already stored row by row."""
-        return len(self.widths) == 1 and self.widths[0] > 0
-
-    def batch(self, table: pa.Table) -> pa.RecordBatch:
-        """Return the columns to read as one batch, without rows that lack a key."""
-        columns = [_one_chunk(table.column(name)) for name in self.to_read]
-        return self.with_keys(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
-
-    def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-        """Drop the rows without a key or a unit. With ``missing="error"``, raise if a key is missing."""
+    def usable(self, batch: pa.RecordBatch, where: str) -> Usable:
+        """Return the rows that have a key and a unit. With ``missing="error"``, raise if a key is missing."""
+        keys = ids = None
         if self.columns.unit is not None:
             ids = normalised(batch.column(self.columns.unit.column), where)
-            batch = batch if ids.null_count == 0 else batch.filter(ids.is_valid())
-        if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
-            return batch
-        if self.columns.missing == "error":
-            raise self.columns.key_is_missing(where)
-        return batch.filter(batch.column(self.columns.key).is_valid())
+            if ids.null_count:
+                has_id = ids.is_valid()
+                batch, ids = batch.filter(has_id), ids.filter(has_id)
+        if self.columns.key is not None:
+            has_key = batch.column(self.columns.key).is_valid()
+            if batch.column(self.columns.key).null_count:
+                if self.columns.missing == "error":
+                    raise self.columns.key_is_missing(where)
+                batch, ids = batch.filter(has_key), ids if ids is None else ids.filter(has_key)
+            keys = keys_of(batch.column(self.columns.key))
+        return batch, keys, ids
 
     def numbers(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Return one array per number of a row, with NaN for missing values."""
@@ -272,18 +300,14 @@ class Layout:
         in_threads(fill, range(0, max(1, batch.num_rows), _PIECE_ROWS))
         return rows
 
-    def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
-        """Return the keys of a batch in which every row has a key, or None if there is no key column."""
-        if self.columns.key is None:
-            return None
-        column = batch.column(self.columns.key)
-        return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
-    def ids(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the ids of the units of a batch in which every row has one, or None if rows are the units."""
-        if self.columns.unit is None:
-            return None
-        return normalised(batch.column(self.columns.unit.column), "the source")
+#: Rows that have a key and a unit, with their keys and the ids of their units; None if there are none.
+Usable = tuple[pa.RecordBatch, NDArray[np.uint64] | None, pa.Array | None]
+
+
+def keys_of(column: pa.Array) -> NDArray[np.uint64]:
+    """Return the keys of rows, each of which has one."""
+    return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
 
 def _vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
@@ -300,25 +324,6 @@ def _vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: s
     return tuple(int(width or 0) for width in widths)
 
 
-def _require_kinds(schema: Schema, types: Sequence[pa.DataType], where: str) -> None:
-    """Raise one error that lists all columns whose type does not fit the schema."""
-    pairs = zip(schema.columns, types, strict=True)
-    others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
-    if others:
-        shown = [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
-        raise DataError(f"column(s) {listed(shown)} of {where} are not of the kind stated in columns. Correct these.")
-
-
-def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) -> tuple[str, ...]:
-    if columns.schema is not None:
-        return columns.schema.labels
-    return tuple(
-        label
-        for name, width in zip(features, widths, strict=True)
-        for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
-    )
-
-
 def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:
     """Return all columns except carried columns, the key and the pandas index, which names rows."""
     index: object = []
@@ -328,19 +333,6 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
     if not isinstance(index, list) or not all(isinstance(name, (str, dict, type(None))) for name in index):
         raise DataError(f"the pandas metadata of {where} is damaged. Name the columns to use.")
     return tuple(name for name in schema.names if name not in index and name not in columns.set_aside)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
-        column = column.cast(pa.large_string())
-    if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
-        # Arrow cannot combine dictionaries if one of them holds a null.
-        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
-        column = pa.chunked_array(decoded, type=column.type.value_type)
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    merged = column.combine_chunks()
-    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 
 
 def _as_floats(column: pa.Array) -> FloatArray:

@@ -13,7 +13,7 @@ import importlib
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,18 @@ class Dialect:
     thousands: str | None = None
     encoding: str | None = None
     date_format: str | None = None
+    #: Names of what is stated.
+    stated: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        require_separator(self.separator)
+        names = ("separator", "decimal", "thousands", "encoding", "date_format")
+        object.__setattr__(self, "stated", tuple(name for name in names if getattr(self, name) is not None))
+        mark = self.separator
+        is_mark = isinstance(mark, str) and len(mark) == 1 and mark.isascii() and not _IN_CELLS.match(mark)
+        if mark is not None and not is_mark:
+            raise ArgumentError(
+                f"separator={mark!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
+            )
         if self.decimal not in (None, ".", ","):
             raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
         if self.thousands is not None and self.thousands not in _THOUSANDS:
@@ -109,11 +118,6 @@ class Dialect:
             )
         if self.date_format is not None:
             _date_pattern(self.date_format)
-
-    @property
-    def stated(self) -> tuple[str, ...]:
-        """Names of what is stated."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
     @property
     def codec(self) -> str:
@@ -209,16 +213,6 @@ class CSVFile:
         if other.stated:
             raise ArgumentError(f"{', '.join(other.stated)} is stated beside a CSVFile. State it there.")
         return self.dialect
-
-
-def require_separator(separator: object) -> None:
-    """Raise unless a stated separator is one character that cannot be part of a number, a word or a quoted cell."""
-    if separator is None:
-        return
-    if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii() or _IN_CELLS.match(separator):
-        raise ArgumentError(
-            f"separator={separator!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
-        )
 
 
 def no_csv(where: str, dialect: Dialect) -> ArgumentError:
@@ -516,9 +510,13 @@ def _closed(pieces: Iterator[bytes], separator: str, codec: str) -> Iterator[byt
         if in_header:
             lines = piece.lstrip(b"\r\n")
             in_header = not lines
-            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator, codec))
+            header = _ENDS.split(lines, 1)[0]
+            is_closed = _closed_line(separator).fullmatch(header) is not None
+            _require_header(is_closed and attempt(functools.partial(header.decode, codec)) is not None)
         closed = _without_open_lines(piece, separator) if b'"' in piece else piece
-        yield closed if closed.isascii() else _as_utf8(closed, codec)
+        is_utf8 = closed.isascii() or (codec.startswith("utf-8") and attempt(closed.decode) is not None)
+        # Bytes that the encoding does not have become replacement characters.
+        yield closed if is_utf8 else closed.decode(codec, errors="replace").encode()
 
 
 @functools.lru_cache
@@ -529,21 +527,11 @@ def _closed_line(separator: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
 
 
-def _is_header(line: bytes, separator: str, codec: str) -> bool:
-    return _closed_line(separator).fullmatch(line) is not None and attempt(lambda: line.decode(codec)) is not None
-
-
 def _require_header(fits: bool) -> None:
     if not fits:
         raise DataError(
             "the first line is too long, is in another encoding or has an unclosed quote. Correct the header."
         )
-
-
-def _as_utf8(piece: bytes, codec: str) -> bytes:
-    """Write a piece in UTF-8, with replacement characters for bytes that the encoding does not have. ASCII stays."""
-    is_whole = codec.startswith("utf-8") and attempt(piece.decode) is not None
-    return piece if is_whole else piece.decode(codec, errors="replace").encode()
 
 
 def _without_open_lines(piece: bytes, separator: str) -> bytes:

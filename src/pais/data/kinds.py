@@ -13,7 +13,7 @@ import math
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data.cells import (
     days_of,
-    is_number,
+    is_numeric,
     is_text,
     is_time,
     listed,
@@ -44,69 +44,60 @@ from pais.errors import ArgumentError
 #: Coordinates without bounds are clipped here, so that they stay finite.
 LARGEST = 1e300
 
+_public_scale = functools.partial(validate.number, rule="a number in [1e-300, 1e300]", low=1e-300, high=LARGEST)
+
 #: Two categories are as far apart as the two ends of a stated range: sqrt(2) * sqrt(2) = 2.
 CATEGORY = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column(ABC):
-    """A column of a table and the public facts about it."""
+    """A column of a table and the public facts about it.
+
+    Attributes
+    ----------
+    cells, form : str
+        What the cells have to be, for error messages; and what text cells are read as, for the dialect of a file:
+        "numbers", "dates" or "text".
+    labels, midpoint : tuple
+        One label for each coordinate, and the middle of all vectors that a cell can have.
+    is_open, is_bounded, has_midpoint : bool
+        Whether the scale is still unknown; public bounds limit every coordinate; coordinate 0 is a public midpoint.
+    unit_scale, center : float
+        Own units per unit of a coordinate, and the value in own units at coordinate 0.
+    factor, is_target : float, bool
+        The weight of a column of numbers in the norm of a row, and whether no number stands in for a missing one: a
+        made-up target would bias a regression. Both are public.
+    """
 
     kind: ClassVar[str]
-    #: What the cells have to be, for error messages.
     cells: ClassVar[str] = "numbers"
+    form = "numbers"
+    is_open, is_bounded, has_midpoint, is_target = False, True, True, False
+    unit_scale, center, factor = 1.0, 0.0, 1.0
 
     name: str
+    labels: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    midpoint: tuple[float, ...] = field(init=False, repr=False, compare=False, default=(0.0,))
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ArgumentError("columns must be named by text that is not empty. Pass the names of the columns.")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """One label for each coordinate."""
-        return (self.name,)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the scale is still unknown."""
-        return False
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether public bounds limit every coordinate."""
-        return True
-
-    @property
-    def midpoint(self) -> tuple[float, ...]:
-        """The middle of all vectors that a cell can have."""
-        return (0.0,)
+        if self.factor != 1.0:
+            validate.number("factor", self.factor, rule="a number in [1e-9, 1e9]", low=1e-9, high=1e9)
+        # A frozen object sets what follows from its fields in its dictionary, here and in the subclasses.
+        self.__dict__.update(labels=(self.name,))
 
     def square_reach(self, point: FloatArray) -> float:
         """Largest squared distance between a point and the coordinates of a cell, stated or missing."""
         return math.inf
-
-    @property
-    def has_midpoint(self) -> bool:
-        """Whether coordinate 0 is a public midpoint."""
-        return True
-
-    @property
-    def fills_missing(self) -> bool:
-        """Whether the midpoint can stand in for a missing value."""
-        return self.has_midpoint
-
-    @property
-    def form(self) -> str:
-        """What text cells are read as, for the dialect of a file: "numbers", "dates" or "text"."""
-        return "numbers"
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether cells of this type can be converted. Text is converted cell by cell."""
         kind = value_type(kind)
         if is_text(kind) or pa.types.is_null(kind):
             return True
-        return is_time(kind) if self.form == "dates" else is_number(kind) or pa.types.is_boolean(kind)
+        return is_time(kind) if self.form == "dates" else is_numeric(kind)
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         """Return a column of Python objects as cells that `encode` reads, one by one."""
@@ -120,22 +111,14 @@ class Column(ABC):
     def decode(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates of shape (m, width) in own units, within the public bounds."""
 
-    @property
-    @abstractmethod
-    def unit_scale(self) -> float:
-        """Own units per unit of a coordinate."""
-
-    @property
-    def center(self) -> float:
-        """Value in own units at coordinate 0."""
-        return 0.0
-
-    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What is known about the column, for files."""
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, **self.facts()}
+        own = {"factor": self.factor} if self.factor != 1.0 else {}
+        others = {"is_target": True} if self.is_target else {}
+        return {"name": self.name, "kind": self.kind, **self.facts(), **own, **others}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +127,7 @@ class Boolean(Column):
 
     kind: ClassVar[str] = "boolean"
     cells: ClassVar[str] = "booleans"
+    unit_scale = center = 0.5
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         return [2.0 * truths_of(cells) - 1.0]
@@ -153,17 +137,6 @@ class Boolean(Column):
 
     def square_reach(self, point: FloatArray) -> float:
         return (1.0 + abs(float(point[0]))) ** 2
-
-    @property
-    def unit_scale(self) -> float:
-        return 0.5
-
-    @property
-    def center(self) -> float:
-        return 0.5
-
-    def facts(self) -> dict[str, Any]:
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +149,7 @@ class Categories(Column):
 
     kind: ClassVar[str] = "categories"
     cells: ClassVar[str] = "text, numbers or booleans"
+    unit_scale = 1.0 / CATEGORY
 
     values: tuple[str | int | float, ...]
 
@@ -191,7 +165,10 @@ class Categories(Column):
             raise ArgumentError(
                 f"columns[{self.name!r}] has no categories or the same one twice. List each category once."
             )
-        object.__setattr__(self, "values", values)
+        are_texts = isinstance(values[0], str) and _truths(values) is None
+        self.__dict__.update(values=values, form="text" if are_texts else "numbers")
+        labels = tuple(f"{self.name}={value}" for value in values)
+        self.__dict__.update(labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
 
     def _checked(self, value: object) -> str | int | float:
         value = value.item() if isinstance(value, np.generic) else value
@@ -205,19 +182,6 @@ class Categories(Column):
             f"columns[{self.name!r}] has a category of type {type(value).__name__} that cannot be used. List short "
             "texts or finite numbers; for true and false, pass bool."
         )
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(f"{self.name}={value}" for value in self.values)
-
-    @property
-    def form(self) -> str:
-        are_texts = any(isinstance(value, str) for value in self.values) and _truths(self.values) is None
-        return "text" if are_texts else "numbers"
-
-    @property
-    def midpoint(self) -> tuple[float, ...]:
-        return (CATEGORY / len(self.values),) * len(self.values)
 
     def square_reach(self, point: FloatArray) -> float:
         # A category that is not listed is at the origin.
@@ -242,10 +206,6 @@ class Categories(Column):
     def decode(self, coordinates: FloatArray) -> FloatArray:
         shares = np.clip(coordinates / CATEGORY, 0.0, 1.0)
         return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
-
-    @property
-    def unit_scale(self) -> float:
-        return 1.0 / CATEGORY
 
     def facts(self) -> dict[str, Any]:
         return {"values": list(self.values)}
@@ -390,27 +350,10 @@ class Names(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class _Affine(Column):
-    """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``.
-
-    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public. If `is_target`, no
-    number stands in for a missing one: a made-up target would bias a regression.
-    """
+    """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``."""
 
     factor: float = 1.0
     is_target: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = "a number in [1e-9, 1e9]"
-        object.__setattr__(self, "factor", validate.number("factor", self.factor, rule=rule, low=1e-9, high=1e9))
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {"factor": self.factor} if self.factor != 1.0 else {}
-        return {**super().to_dict(), **own, **({"is_target": True} if self.is_target else {})}
-
-    @property
-    def fills_missing(self) -> bool:
-        return self.has_midpoint and not self.is_target
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return pa.array(numbers_of_objects(cells))
@@ -446,12 +389,13 @@ class Bounds(_Affine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for side in ("low", "high"):
-            rule = "a number in [-1e300, 1e300]"
-            title = f"columns[{self.name!r}]"
-            value = validate.number(title, getattr(self, side), rule=rule, low=-LARGEST, high=LARGEST)
-            object.__setattr__(self, side, value)
-        if not self.unit_scale >= 1e-300:
+        title, rule = f"columns[{self.name!r}]", "a number in [-1e300, 1e300]"
+        low, high = (
+            validate.number(title, end, rule=rule, low=-LARGEST, high=LARGEST) for end in (self.low, self.high)
+        )
+        unit_scale = (high / 2.0 - low / 2.0) / self.factor
+        self.__dict__.update(low=low, high=high, center=low / 2.0 + high / 2.0, unit_scale=unit_scale)
+        if not unit_scale >= 1e-300:
             raise ArgumentError(
                 f"columns[{self.name!r}] has the bounds {self._shown(self.low)} and {self._shown(self.high)}. Pass "
                 "(low, high) with low < high."
@@ -459,14 +403,6 @@ class Bounds(_Affine):
 
     def _shown(self, bound: float) -> str:
         return f"{bound:g}"
-
-    @property
-    def center(self) -> float:
-        return self.low / 2.0 + self.high / 2.0
-
-    @property
-    def unit_scale(self) -> float:
-        return (self.high / 2.0 - self.low / 2.0) / self.factor
 
     @property
     def has_truths(self) -> bool:
@@ -489,7 +425,8 @@ class Bounds(_Affine):
         return (self.factor + abs(float(point[0]))) ** 2
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
-        return np.clip(super().decode(coordinates), self.low, self.high)
+        with np.errstate(over="ignore"):
+            return np.clip(coordinates * self.unit_scale + self.center, self.low, self.high)
 
     def facts(self) -> dict[str, Any]:
         return {"low": self.low, "high": self.high}
@@ -501,10 +438,7 @@ class Dates(Bounds):
 
     kind: ClassVar[str] = "dates"
     cells: ClassVar[str] = "dates or times"
-
-    @property
-    def form(self) -> str:
-        return "dates"
+    form = "dates"
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return texts_of_objects(cells)
@@ -550,45 +484,27 @@ class Auto(_Affine):
         known = [self.middle, self.scale, *((self.low, self.high) if self.standardized else ())]
         if any(number is None for number in known) and any(number is not None for number in known):
             raise ArgumentError(f"columns[{self.name!r}] needs both a center and a scale, or neither. Pass both.")
-        if self.middle is not None:
-            rule = "a number in [-1e300, 1e300]"
-            center = validate.number("center", self.middle, rule=rule, low=-LARGEST, high=LARGEST)
-            object.__setattr__(self, "middle", center)
-            object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
-
-    def opened(self) -> Auto:
-        """Return the column as it was before the survey."""
-        return replace(self, middle=None, scale=None, low=None, high=None)
+        if self.middle is None or self.scale is None:
+            self.__dict__.update(is_open=True, is_bounded=False, has_midpoint=False)
+            return
+        rule = "a number in [-1e300, 1e300]"
+        center = validate.number("center", self.middle, rule=rule, low=-LARGEST, high=LARGEST)
+        scale = _public_scale(f"the scale of column {self.name!r}", self.scale)
+        is_bounded = not self.standardized
+        self.__dict__.update(
+            middle=center, scale=scale, center=center, unit_scale=scale / self.factor, is_bounded=is_bounded
+        )
 
     def resolved(self, center: float, scale: float, low: float, high: float) -> Auto:
         """Return the column with what a survey found. Only a standardized column keeps the bounds."""
         bounds = (low, high) if self.standardized else (None, None)
         return replace(self, middle=center, scale=scale, low=bounds[0], high=bounds[1])
 
-    @property
-    def is_open(self) -> bool:
-        return self.scale is None
-
-    @property
-    def is_bounded(self) -> bool:
-        return not self.is_open and not self.standardized
-
-    @property
-    def has_midpoint(self) -> bool:
-        return not self.is_open
-
-    @property
-    def center(self) -> float:
-        return 0.0 if self.middle is None else self.middle
-
-    @property
-    def unit_scale(self) -> float:
-        return 1.0 if self.scale is None else self.scale / self.factor
-
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         if self.is_open:
             return numbers
-        coordinates = super().scaled(numbers)
+        with np.errstate(over="ignore", invalid="ignore"):
+            coordinates = (numbers - self.center) / self.unit_scale
         most = self.factor * (_MOST_DEVIATIONS if self.standardized else 1.0)
         inside = np.clip(coordinates, -most, most)
         if not marked or self.factor != 1.0 or self.standardized:
@@ -597,11 +513,11 @@ class Auto(_Affine):
         return _marked(inside, coordinates < -end, coordinates > end)
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
-        if self.is_open:
-            return super().decode(coordinates)
-        if self.standardized:
-            return np.clip(super().decode(coordinates), self.low, self.high)
-        return super().decode(np.clip(coordinates, -self.factor, self.factor))
+        if not self.is_open and not self.standardized:
+            coordinates = np.clip(coordinates, -self.factor, self.factor)
+        with np.errstate(over="ignore"):
+            decoded = np.clip(coordinates * self.unit_scale + self.center, -LARGEST, LARGEST)
+        return np.clip(decoded, self.low, self.high) if self.standardized and not self.is_open else decoded
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"center": self.middle, "scale": self.scale}
@@ -613,21 +529,14 @@ class Scale(_Affine):
     """Numbers divided by a public number, without bounds."""
 
     kind: ClassVar[str] = "scale"
-    is_bounded: ClassVar[bool] = False
+    is_bounded = has_midpoint = False
 
     scale: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
-
-    @property
-    def has_midpoint(self) -> bool:
-        return False
-
-    @property
-    def unit_scale(self) -> float:
-        return self.scale / self.factor
+        scale = _public_scale(f"the scale of column {self.name!r}", self.scale)
+        self.__dict__.update(scale=scale, unit_scale=scale / self.factor)
 
     def facts(self) -> dict[str, Any]:
         return {"scale": self.scale}
@@ -644,11 +553,6 @@ def date_in_days(title: str, value: object) -> float:
     if math.isnan(date):
         raise ArgumentError(f"{title} is not a date. Write dates such as 2025-01-31; write categories as a list.")
     return date
-
-
-def _public_scale(name: str, scale: object) -> float:
-    rule = "a number in [1e-300, 1e300]"
-    return validate.number(f"the scale of column {name!r}", scale, rule=rule, low=1e-300, high=LARGEST)
 
 
 # Each group is a coordinate of every row, so many of them need much memory. Two years have 731 days.
@@ -673,8 +577,10 @@ class Intervals(Categories):
 
     def __post_init__(self) -> None:
         # Labels of different intervals differ, and no cell is compared with them.
-        object.__setattr__(self, "values", self._texts())
         Column.__post_init__(self)
+        values = self._texts()
+        labels = tuple(f"{self.name}={value}" for value in values)
+        self.__dict__.update(values=values, labels=labels, midpoint=(CATEGORY / len(labels),) * len(labels))
 
     @property
     @abstractmethod
@@ -716,16 +622,12 @@ class Ranges(Intervals):
     ends: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", _ascending(self.ends))
+        self.__dict__.update(ends=_ascending(self.ends))
         super().__post_init__()
 
     @property
     def edges(self) -> FloatArray:
         return np.array(self.ends)
-
-    @property
-    def form(self) -> str:
-        return "numbers"
 
     def places(self, numbers: FloatArray) -> NDArray[np.intp]:
         return np.where(numbers == self.ends[-1], len(self.values) - 1, super().places(numbers))
@@ -758,6 +660,7 @@ class Periods(Intervals):
 
     kind: ClassVar[str] = "periods"
     cells: ClassVar[str] = "dates or times"
+    form = "dates"
 
     period: str
     first: float
@@ -776,8 +679,8 @@ class Periods(Intervals):
                 "State longer periods, or dates that are closer to each other."
             )
         # Periods are whole, so that a label means what it says.
-        object.__setattr__(self, "first", float(_start(self.period, begin)))
-        object.__setattr__(self, "last", float(_start(self.period, end + 1)) - 1.0)
+        first, last = float(_start(self.period, begin)), float(_start(self.period, end + 1)) - 1.0
+        self.__dict__.update(first=first, last=last)
         super().__post_init__()
 
     @property
@@ -792,10 +695,6 @@ class Periods(Intervals):
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return texts_of_objects(cells)
-
-    @property
-    def form(self) -> str:
-        return "dates"
 
     def _numbers(self, cells: pa.Array) -> FloatArray:
         return days_of(cells)
@@ -926,7 +825,7 @@ def could_be_edges(values: Sequence[Any]) -> bool:
 
     Whole numbers of which most follow each other, such as 1, 2, 3 and 1, 2, 9, are categories.
     """
-    numbers = [float(value) for value in values if _is_number(value) and abs(value) <= LARGEST]
+    numbers = [float(value) for value in _reals(values) if abs(value) <= LARGEST]
     if len(numbers) < max(2, len(values)):
         return False
     if not all(number.is_integer() for number in numbers):
@@ -937,13 +836,17 @@ def could_be_edges(values: Sequence[Any]) -> bool:
     return is_ascending and statistics.median_low(map(abs, steps)) > 1.0
 
 
+def _reals(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, Real) and not isinstance(value, bool)]
+
+
 def _periods(period: str, first: Date, last: Date) -> Groups:
     low, high = (date_in_days(f"a date of {period}s", end) for end in (first, last))
     return Groups(Periods(name=f"{period}s", period=period, first=low, last=high))
 
 
 def _ascending(edges: Sequence[Any]) -> tuple[float, ...]:
-    numbers = [float(edge) for edge in edges if _is_number(edge) and (abs(edge) <= LARGEST or abs(edge) == math.inf)]
+    numbers = [float(edge) for edge in _reals(edges) if abs(edge) <= LARGEST or abs(edge) == math.inf]
     # Of an ascending list, only the ends can be infinite.
     is_ascending = all(low < high for low, high in itertools.pairwise(numbers))
     if len(numbers) < max(2, len(edges)) or not is_ascending:
@@ -952,10 +855,6 @@ def _ascending(edges: Sequence[Any]) -> tuple[float, ...]:
         raise ArgumentError(f"there are more than {_MOST_GROUPS} ranges. State fewer edges.")
     # Otherwise -0.0 would have another label than 0.
     return tuple(number + 0.0 for number in numbers)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _range_in_words(low: float, high: float) -> str:

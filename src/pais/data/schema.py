@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -38,6 +39,9 @@ _KINDS = (
     'Pass (low, high), "auto", a list of categories, bool, two dates, ranges such as pais.ranges(0, 18, 65), or a '
     "number by which to divide the values"
 )
+
+# The facts of an "auto" column that a survey finds, before it has.
+_OPEN: dict[str, Any] = dict.fromkeys(("middle", "scale", "low", "high"))
 
 _ALL = (Auto, Boolean, Bounds, Categories, Dates, Names, Periods, Ranges, Scale)
 _BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
@@ -91,20 +95,45 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    #: Names of the columns.
+    names: tuple[str, ...] = field(init=False, compare=False)
+    #: One label for each coordinate of a vector, such as ``region=north``.
+    labels: tuple[str, ...] = field(init=False, compare=False)
+    #: Number of coordinates of a vector.
+    width: int = field(init=False, compare=False)
+    #: Names of the "auto" columns whose scale is not known yet.
+    open: tuple[str, ...] = field(init=False, compare=False)
+    #: For each coordinate, whether 0 is a public midpoint that can stand in for a missing value.
+    fills_missing: tuple[bool, ...] = field(init=False, compare=False)
+    _by_name: dict[str, Column] = field(init=False, compare=False)
+    _slices: list[slice] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
-        for column in self.columns:
+        columns = tuple(self.columns)
+        for column in columns:
             validate.instance("columns", column, Column, "Build a schema with Schema.of({...}).")
-        if not self.columns:
+        if not columns:
             raise ArgumentError("columns is empty. State at least one column.")
-        # Values that are kept are computed now: if the first row did it, the schema of a result would show that there
-        # was one.
-        _ = self._by_name, self._slices, self.fills_missing
-        for labels in (self.names, self.labels):
-            repeated = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
-            if repeated:
-                raise ArgumentError(f"{repeated[0]!r} occurs twice among the columns. Give each its own name.")
+        # All of this is computed now: if the first row did it, the schema of a result would show that there was one.
+        names = tuple(column.name for column in columns)
+        labels = tuple(label for column in columns for label in column.labels)
+        ends = [0, *itertools.accumulate(len(column.labels) for column in columns)]
+        self.__dict__.update(
+            columns=columns,
+            names=names,
+            labels=labels,
+            width=len(labels),
+            open=tuple(column.name for column in columns if column.is_open),
+            fills_missing=tuple(
+                column.has_midpoint and not column.is_target for column in columns for _ in column.labels
+            ),
+            _by_name=dict(zip(names, columns, strict=True)),
+            _slices=list(itertools.starmap(slice, itertools.pairwise(ends))),
+        )
+        for texts in (names, labels):
+            if len(set(texts)) < len(texts):
+                repeated = next(text for text in texts if texts.count(text) > 1)
+                raise ArgumentError(f"{repeated!r} occurs twice among the columns. Give each its own name.")
 
     @classmethod
     def of(cls, columns: Mapping[str, object] | Schema) -> Schema:
@@ -118,23 +147,8 @@ class Schema:
     def __repr__(self) -> str:
         return f"Schema({', '.join(f'{column.name}: {column.kind}' for column in self.columns)})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"columns": self.columns}
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return tuple(column.name for column in self.columns)
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """One label for each coordinate of a vector, such as ``region=north``."""
-        return tuple(label for column in self.columns for label in column.labels)
-
-    @property
-    def width(self) -> int:
-        """Number of coordinates of a vector."""
-        return len(self.labels)
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Column, ...]]]:
+        return Schema, (self.columns,)
 
     @property
     def category_places(self) -> tuple[tuple[int, ...], ...]:
@@ -145,29 +159,22 @@ class Schema:
             if isinstance(column, Categories) and len(column.values) > 1
         )
 
-    @property
-    def open(self) -> tuple[str, ...]:
-        """Names of the "auto" columns whose scale is not known yet."""
-        return tuple(column.name for column in self.columns if column.is_open)
-
-    @property
+    @cached_property
     def unlisted(self) -> tuple[Names, ...]:
         """The columns whose names are not published yet."""
         return tuple(column for column in self.columns if isinstance(column, Names) and len(column.values) == 1)
 
-    @cached_property
-    def stated(self) -> Schema:
-        """The schema as the user stated it: all "auto" columns are open, and no name is published."""
-        return Schema(
-            tuple(column.opened() if isinstance(column, (Auto, Names)) else column for column in self.columns)
-        )
-
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
-        waits = {column.name for column in self.columns if column.is_open} | {column.name for column in self.unlisted}
-        pairs = zip(self.columns, resolved.columns, strict=False)
-        same = all(column.name in waits or column == after for column, after in pairs)
-        return self.stated == resolved.stated and same
+
+        def as_stated(column: Column, after: Column) -> Column:
+            if column.is_open and isinstance(after, Auto):
+                return replace(after, **_OPEN)
+            return after.opened() if column in self.unlisted and isinstance(after, Names) else after
+
+        return len(self.columns) == len(resolved.columns) and all(
+            column == as_stated(column, after) for column, after in zip(self.columns, resolved.columns, strict=True)
+        )
 
     @property
     def midpoint(self) -> tuple[float, ...] | None:
@@ -207,23 +214,9 @@ class Schema:
         validate.freeze(centers)
         return centers
 
-    @cached_property
-    def fills_missing(self) -> NDArray[np.bool_]:
-        """For each coordinate, whether 0 is a public midpoint that can stand in for a missing value."""
-        return np.array([column.fills_missing for column in self.columns for _ in column.labels])
-
     def __getitem__(self, name: str) -> Column:
         """Return what is known about one column."""
         return self._by_name[name]
-
-    @cached_property
-    def _by_name(self) -> dict[str, Column]:
-        return {column.name: column for column in self.columns}
-
-    @cached_property
-    def _slices(self) -> list[slice]:
-        ends = np.cumsum([len(column.labels) for column in self.columns]).tolist()
-        return [slice(end - len(column.labels), end) for column, end in zip(self.columns, ends, strict=True)]
 
     def encode_column(self, name: str, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
         """Return one array per coordinate of a column, with NaN where the value is missing or cannot be read.

@@ -185,9 +185,24 @@ def _open(data: object, selection: Columns, columns: object, on_rows: Callable[[
         return data
     if isinstance(data, CSVFile):
         selection, data = replace(selection, dialect=data.dialect_beside(selection.dialect)), data.path
-    if selection.widths and not _is_spark_frame(data):
+    if selection.widths and not is_frame(data, "pyspark.sql"):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
-    engine = _engine_of(data, selection, on_rows)
+    engine: Engine
+    if isinstance(data, (str, Path)):
+        engine = ArrowEngine(files_of(data), selection, on_rows=on_rows)
+    elif isinstance(data, pa_dataset.FileSystemDataset):
+        filesystem: pa_fs.FileSystem = data.filesystem
+        engine = ArrowEngine([(filesystem, path) for path in sorted(data.files)], selection, on_rows=on_rows)
+    elif is_frame(data, "pyspark.sql"):
+        from pais.data.engines.spark import SparkEngine
+
+        engine = SparkEngine(data, selection, on_rows=on_rows)
+    else:
+        require_table(data)
+        if selection.dialect.stated:
+            raise no_csv("the data", selection.dialect)
+        stream = stream_of(data)
+        engine = _in_memory(data, selection) if stream is None else BatchEngine(stream, selection, on_rows=on_rows)
     if selection.missing == "error":
         require_finite(engine)
     return engine
@@ -210,9 +225,11 @@ def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
     if not same_columns:
         differ.append("columns")
     if differ:
+        # The arguments of `source` behind what differs.
+        options = [option for name in differ for option in (stated.dialect.stated if name == "dialect" else (name,))]
         raise ArgumentError(
-            f"{', '.join(_options(differ, stated))} cannot be stated for a source that is open already. State it where "
-            "pais.source opens the data."
+            f"{', '.join(options)} cannot be stated for a source that is open already. State it where pais.source "
+            "opens the data."
         )
 
 
@@ -235,53 +252,23 @@ def names_of(data: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _engine_of(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
-    """The engine for this kind of data."""
-    if isinstance(data, (str, Path)):
-        return ArrowEngine(files_of(data), selection, on_rows=on_rows)
-    if isinstance(data, pa_dataset.FileSystemDataset):
-        filesystem: pa_fs.FileSystem = data.filesystem
-        return ArrowEngine([(filesystem, path) for path in sorted(data.files)], selection, on_rows=on_rows)
-    if _is_spark_frame(data):
-        from pais.data.engines.spark import SparkEngine
-
-        return SparkEngine(data, selection, on_rows=on_rows)
-    require_table(data)
-    if selection.dialect.stated:
-        raise no_csv("the data", selection.dialect)
-    stream = stream_of(data)
-    if stream is not None:
-        return BatchEngine(stream, selection, on_rows=on_rows)
-    if hasattr(data, "__arrow_c_stream__"):
-        table = as_table(data, selection)
-        layout = Layout.of(table.schema, selection, "the source")
-        batch = layout.batch(table)
-        carried = pa.table(batch.select(list(selection.carry))) if selection.carry else None
-        return MemoryEngine(
-            layout.rows(batch),
-            names=layout.names,
-            carried=carried,
-            identity=layout.keys(batch),
-            columns=selection,
-            ids=layout.ids(batch),
-        )
-    selection.require_no_names()
-    return MemoryEngine(table_of(from_array(data)))
-
-
-def _options(differ: list[str], stated: Columns) -> list[str]:
-    """The arguments of `source` behind what differs."""
-    return [option for name in differ for option in (stated.dialect.stated if name == "dialect" else (name,))]
+def _in_memory(data: object, selection: Columns) -> MemoryEngine:
+    """The engine for an array or a table."""
+    if not hasattr(data, "__arrow_c_stream__"):
+        selection.require_no_names()
+        return MemoryEngine(table_of(from_array(data)))
+    table = as_table(data, selection)
+    layout = Layout.of(table.schema, selection, "the source")
+    batch, keys, ids = layout.batch(table)
+    carried = pa.table(batch.select(list(selection.carry))) if selection.carry else None
+    rows = layout.rows(batch)
+    return MemoryEngine(rows, names=layout.names, carried=carried, identity=keys, columns=selection, ids=ids)
 
 
 def is_streamed(data: object) -> bool:
     """Whether `data` is read in passes, as a file or a query is, rather than an array or a table in memory."""
     return (
         isinstance(data, (Engine, Opening, str, Path, CSVFile, pa_dataset.Dataset))
-        or _is_spark_frame(data)
+        or is_frame(data, "pyspark.sql")
         or is_stream(data)
     )
-
-
-def _is_spark_frame(data: object) -> bool:
-    return is_frame(data, "pyspark.sql")

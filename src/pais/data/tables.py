@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import are_texts, is_numeric, numbers_of_objects, require_columns, whole_numbers_of_objects
+from pais.data.cells import are_texts, is_numeric, no_columns, numbers_of_objects, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect
 from pais.data.engines.files import ArrowEngine, files_of
@@ -57,7 +58,7 @@ def read(
         return Table(rows=from_array(source), names=None)
     table = as_table(source, selection)
     layout = Layout.of(table.schema, selection, "the source")
-    return Table(rows=layout.rows(layout.batch(table)), names=layout.names)
+    return Table(rows=layout.rows(layout.batch(table)[0]), names=layout.names)
 
 
 def as_table(source: object, columns: Columns) -> pa.Table:
@@ -67,12 +68,9 @@ def as_table(source: object, columns: Columns) -> pa.Table:
         raise DataError(
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
         )
-    require_columns(table.column_names, "the source")
-    return _without_string_views(table)
-
-
-def _without_string_views(table: pa.Table) -> pa.Table:
-    """Cast string views, which polars uses for text, to strings: Arrow cannot take rows of a view."""
+    if not table.column_names:
+        raise no_columns("the source")
+    # polars uses string views for text. Arrow cannot take rows of a view.
     for position, column in enumerate(table.columns):
         if pa.types.is_string_view(column.type):
             table = table.set_column(position, table.field(position).name, column.cast(pa.large_string()))
@@ -92,18 +90,17 @@ def require_table(source: object) -> None:
 
 def is_series(source: object) -> bool:
     """Whether this is a single column of Arrow, pandas or polars."""
-    return isinstance(source, (pa.Array, pa.ChunkedArray)) or is_class(source, "Series", "pandas", "polars")
+    return isinstance(source, (pa.Array, pa.ChunkedArray)) or is_class("Series", source, "pandas", "polars")
 
 
-def is_frame(source: object, *libraries: str) -> bool:
-    """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
-    return is_class(source, "DataFrame", *libraries)
-
-
-def is_class(source: object, name: str, *libraries: str) -> bool:
-    """Whether this is of a class with this name that one of these libraries defines."""
+def is_class(name: str, source: object, *libraries: str) -> bool:
+    """Whether this is of a class with this name that one of these libraries defines. None of them is imported."""
     homes = tuple(f"{library}." for library in libraries)
     return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
+
+
+#: Whether this is a data frame of one of these libraries.
+is_frame = partial(is_class, "DataFrame")
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:

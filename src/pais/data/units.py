@@ -6,13 +6,14 @@ name the same unit in every kind of table; `UnitHash` maps them to words of 128 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
 import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -48,29 +49,24 @@ class Unit:
 
     column: str
     max_rows: int | None = None
+    #: Number of rows that count in full, where rows have masses: 1 if nothing is stated.
+    full_rows: int = field(init=False, repr=False, compare=False)
+    #: Binary places of a mass.
+    mass_bits: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise ArgumentError("unit is not the name of a column. Pass a name, such as unit='customer_id'.")
-        if self.max_rows is not None:
-            object.__setattr__(self, "max_rows", validate.count("max_rows_per_unit", self.max_rows))
-        if self.full_rows > _MOST_ROWS:
-            raise ArgumentError(f"max_rows_per_unit={self.max_rows} is too large. Pass at most {_MOST_ROWS}.")
-
-    @property
-    def full_rows(self) -> int:
-        """Number of rows that count in full, where rows have masses: 1 if nothing is stated."""
-        return 1 if self.max_rows is None else self.max_rows
+        stated = None if self.max_rows is None else validate.count("max_rows_per_unit", self.max_rows)
+        full_rows = 1 if stated is None else stated
+        if full_rows > _MOST_ROWS:
+            raise ArgumentError(f"max_rows_per_unit={stated} is too large. Pass at most {_MOST_ROWS}.")
+        self.__dict__.update(max_rows=stated, full_rows=full_rows, mass_bits=_MASS_BITS + full_rows.bit_length())
 
     @property
     def neighbours(self) -> str:
         """The meaning of presence or absence in a certificate."""
         return f"one {self.column} added or removed"
-
-    @property
-    def mass_bits(self) -> int:
-        """Binary places of a mass."""
-        return _MASS_BITS + self.full_rows.bit_length()
 
     def masses(self, n_rows: IntArray) -> IntArray:
         """Mass of each row of a unit with this many rows, in steps of 2**-mass_bits, rounded down."""
@@ -149,14 +145,9 @@ _OTHERS = (
 _PERSON = re.compile(rf"({_PEOPLE})|(.*_)?({_PEOPLE}|{_OTHERS})_?(id|key|uuid|hash|no|nr|number|code)|ssn")
 
 
-def identifiers(names: Sequence[str]) -> list[str]:
-    """Return the columns that look like row identifiers."""
-    return [name for name in names if _IDENTIFIER.fullmatch(name)]
-
-
 def id_concern(names: Sequence[str]) -> str | None:
     """Return a warning text if some features look like ids, or None. It contains column names only."""
-    ids = identifiers(names)
+    ids = [name for name in names if _IDENTIFIER.fullmatch(name)]
     if not ids:
         return None
     return (
@@ -253,7 +244,11 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == "numbers":
-        return _numbers(column)
+        if pa.types.is_floating(column.type):
+            return _floats(column)
+        largest = pa.scalar(2**63 - 1, pa.uint64())
+        is_large = pa.types.is_uint64(column.type) and pc.any(pc.greater(column, largest)).as_py()
+        return pc.cast(column, pa.large_string() if is_large or pa.types.is_decimal(column.type) else pa.int64())
     if kind == "text":
         return _trimmed(column.cast(pa.large_string()))
     return pa.nulls(len(column), pa.int64()) if kind is None else column.cast(pa.large_binary())
@@ -268,7 +263,7 @@ def joined(ids: Sequence[pa.Array]) -> pa.Array:
 
 def ids_of_objects(cells: Iterable[object]) -> pa.Array:
     """Convert Python objects to ids, as columns of their types would be; null for anything that is no id."""
-    ids = [_id_of(cell) for cell in cells]
+    ids = [cell if type(cell) is str and cell.isascii() else _id_of(cell) for cell in cells]
     texts = pa.array([None if isinstance(cell, bytes) else cell for cell in ids], pa.large_string())
     if not any(isinstance(cell, bytes) for cell in ids):
         return texts
@@ -303,16 +298,6 @@ def _text_of_float(number: float) -> str | None:
     if not math.isfinite(number) or abs(number) >= FIRST_LOSSY:
         return None
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _numbers(column: pa.Array) -> pa.Array:
-    if pa.types.is_floating(column.type):
-        return _floats(column)
-    if pa.types.is_decimal(column.type):
-        return pc.cast(column, pa.large_string())
-    if pa.types.is_uint64(column.type) and pc.any(pc.greater(column, pa.scalar(2**63 - 1, pa.uint64()))).as_py():
-        return pc.cast(column, pa.large_string())
-    return pc.cast(column, pa.int64())
 
 
 def _floats(column: pa.Array) -> pa.Array:
@@ -435,9 +420,14 @@ def _shortened(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=64, person=b"pais unit").digest()
 
 
+@functools.cache
+def _seeded_hash() -> UnitHash:
+    return UnitHash(bytes(32))
+
+
 def seeded_identity(ids: pa.Array) -> NDArray[np.uint64]:
     """Identities of units for the draws of a seeded run, the same in every engine. NOT PRIVATE."""
-    words = UnitHash(bytes(32)).words(ids)
+    words = _seeded_hash().words(ids)
     return mixed64(words[:, 0] + mixed64(words[:, 1]))
 
 
@@ -490,7 +480,14 @@ class HashIndex:
             free = np.flatnonzero(number < 0)
             if free.size:
                 if adding:
-                    self._claim(slot.take(free), keys.take(waiting.take(free), axis=0))
+                    # Fill free slots with new keys. If several keys claim a slot, any one of them gets it.
+                    claimed, claims = slot.take(free), np.arange(1, free.size + 1, dtype=np.uint32)
+                    self._table[claimed] = claims
+                    won = np.flatnonzero(self._table.take(claimed) == claims)
+                    end = self.size + won.size
+                    self._keys[self.size : end] = keys.take(waiting.take(free.take(won)), axis=0)
+                    self._table[claimed.take(won)] = np.arange(self.size + 1, end + 1, dtype=np.uint32)
+                    self.size = end
                     number = self._table.take(slot).astype(np.intp) - 1
                 else:
                     taken = np.flatnonzero(number >= 0)
@@ -499,16 +496,6 @@ class HashIndex:
             numbers[waiting[same]] = number[same]
             waiting, slot = waiting[~same], (slot[~same] + 1) & (len(self._table) - 1)
         return numbers
-
-    def _claim(self, slot: _Numbers, keys: Words64) -> None:
-        """Fill free slots with new keys. If several keys claim a slot, any one of them gets it."""
-        claims = np.arange(1, len(slot) + 1, dtype=np.uint32)
-        self._table[slot] = claims
-        won = np.flatnonzero(self._table.take(slot) == claims)
-        end = self.size + won.size
-        self._keys[self.size : end] = keys.take(won, axis=0)
-        self._table[slot.take(won)] = np.arange(self.size + 1, end + 1, dtype=np.uint32)
-        self.size = end
 
     def _home(self, keys: Words64) -> _Numbers:
         mixed = mixed64(keys[:, 0] + mixed64(keys[:, 1]))

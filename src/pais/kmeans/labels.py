@@ -97,7 +97,9 @@ class CenterModel:
                 missing="midpoint" if self.fills_missing else "drop",
                 **more,
             )
-        self._require_width(engine)
+        width = self.centers.shape[1]
+        if engine.n_features != width:
+            raise DataError(f"the data has {engine.n_features} feature(s), but the centers have {width}. Check them.")
         return engine
 
     def labels(self, data: object) -> Any:
@@ -122,11 +124,6 @@ class CenterModel:
             return carried.append_column(LABEL_COLUMN, pa.array(labels, mask=labels == NO_LABEL))
 
         return engine.in_order(label)
-
-    def _require_width(self, engine: Engine) -> None:
-        width = self.centers.shape[1]
-        if engine.n_features != width:
-            raise DataError(f"the data has {engine.n_features} feature(s), but the centers have {width}. Check them.")
 
     def to_dict(self) -> dict[str, Any]:
         """The model as a dictionary, for files."""

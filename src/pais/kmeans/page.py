@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.accounting.certificate import person_of
-from pais.data.kinds import Categories
 from pais.kmeans.mechanism import rows_of_page
-from pais.kmeans.pictures import CentersMap, elbow_chart, project_centers
+from pais.kmeans.pictures import CentersMap, elbow_chart, project
 from pais.kmeans.result import KMeansFit
 from pais.kmeans.view import WITHIN_NOISE, WORTH, View, segment_lines, sentences
 from pais.planning.plan import CLEAR
@@ -40,6 +38,14 @@ _CAUSES = (
 )
 
 
+_MEANING_OF_ONE = "The segment is readable if its size is above the noise that was added for privacy."
+_MEANING = (
+    "A segment is readable if its size is above the noise that was added for privacy, and it differs from every other "
+    "segment by more than the noise. A feature is readable if at least two segments differ in it by more than the "
+    "noise."
+)
+
+
 class Segments(Results):
     """The centers of k-means as a reader sees them."""
 
@@ -62,31 +68,21 @@ class Segments(Results):
         self.fit, self.view = fit, view
         self.caution, self.counted = fit.concern, float(view.sizes.counts.sum())
 
-    def in_words(self) -> str:
-        k = len(self.view.values)
-        return f"{k} segment{'s' * (k != 1)}"
-
     @property
     def verdict(self) -> str | None:
         return self.fit.verdict
 
     @property
     def meaning(self) -> str:
-        if len(self.view.centers) == 1:
-            return "The segment is readable if its size is above the noise that was added for privacy."
-        return (
-            "A segment is readable if its size is above the noise that was added for privacy, and it differs from "
-            "every other segment by more than the noise. A feature is readable if at least two segments differ in it "
-            "by more than the noise."
-        )
+        return _MEANING_OF_ONE if len(self.view.centers) == 1 else _MEANING
 
     @property
     def readable(self) -> float:
         return min(sum(known) / len(known) for known in (self.view.centers, self.view.features))
 
-    @property
-    def person(self) -> str:
-        return person_of(self.fit.certificate.neighbours)
+    def in_words(self) -> str:
+        k = len(self.view.values)
+        return f"{k} segment{'s' * (k != 1)}"
 
     @property
     def overview(self) -> BarTable | None:
@@ -95,7 +91,7 @@ class Segments(Results):
         if view.errors is None:
             return None
         shares, errors = 100.0 * sizes.shares, CLEAR * (100.0 * sizes.share_errors)
-        words, texts, rows = sentences(view), sizes.share_texts(), []
+        words, texts, rows = sentences(view), sizes.share_texts, []
         for index in view.order:
             share, error, weak = float(shares[index]), float(errors[index]), not view.centers[index]
             rows.append(
@@ -117,11 +113,6 @@ class Segments(Results):
         )
 
     @property
-    def has_categories(self) -> bool:
-        schema = self.fit.schema
-        return schema is not None and any(isinstance(column, Categories) for column in schema.columns)
-
-    @property
     def values_table(self) -> Table:
         return centers_table(self.view)
 
@@ -129,7 +120,8 @@ class Segments(Results):
     def map(self) -> CentersMap | None:
         if self.view.is_noise or self.fit.value.effective_centers <= 1:
             return None
-        return CentersMap.of(project_centers(self.fit), self.view)
+        value = self.fit.value
+        return CentersMap.of(project(value.centers, value.noisy_counts, value.standard_errors), self.view)
 
     @property
     def elbow(self) -> Chart | None:
@@ -137,7 +129,7 @@ class Segments(Results):
         if self.view.is_noise or cells is None or len(cells) > _MOST_CELLS:
             return None
         elbow = self.fit.elbow
-        return None if elbow is None or len(elbow) < 2 else elbow_chart(elbow, len(self.view.values))
+        return None if elbow is None or len(elbow.points) < 2 else elbow_chart(elbow, len(self.view.values))
 
     @property
     def causes(self) -> list[tuple[str, str, str]]:
@@ -148,9 +140,8 @@ class Segments(Results):
             for name, cause, remedy in _CAUSES
         ]
 
-    @property
-    def rounds(self) -> list[tuple[str, ...]]:
-        return rows_of_page(self.fit.mechanism)
+    #: Called by the template.
+    rounds = staticmethod(rows_of_page)
 
     def value_columns(self) -> dict[str, Any]:
         value, schema = self.fit.value, self.fit.schema
@@ -161,9 +152,9 @@ class Segments(Results):
     def text_table(self, width: int) -> TextTable:
         """Features are rows and centers are columns, unless there are many centers."""
         view, sizes = self.view, self.view.sizes
-        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
+        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts])]
         if not sizes.split:
-            columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
+            columns.append(("noisy count", [text for text, _ in sizes.count_texts]))
         for feature, name in enumerate(view.names):
             cells = zip(view.texts(feature)[0], view.cells[:, feature], strict=True)
             columns.append((name, [text if clear else f"({text})" for text, clear in cells]))
@@ -186,7 +177,7 @@ def centers_table(view: View) -> Table:
     if d > _MOST_COLUMNS and d >= k:
         # Readable features come first, each group in the order of the columns.
         features = sorted(range(d), key=lambda j: not view.features[j])
-        rows = sizes + [(_feature_head(view, j), _feature_cells(view, levels, j)) for j in features]
+        rows = sizes + [_feature_column(view, levels, j) for j in features]
         return Table(
             caption="Features by segment; the largest segment comes first",
             label="Segments by feature",
@@ -195,7 +186,7 @@ def centers_table(view: View) -> Table:
             rows=[(head, [cells[index] for index in view.order]) for head, cells in rows],
         )
     upright = d >= _UPRIGHT_FROM or any(len(name) > _LONG_NAME for name in view.names)
-    columns = sizes + [(_feature_head(view, j, upright=upright), _feature_cells(view, levels, j)) for j in range(d)]
+    columns = sizes + [_feature_column(view, levels, j, upright=upright) for j in range(d)]
     return Table(
         caption="Segments, the largest first",
         label="Segments by feature",
@@ -211,23 +202,19 @@ def _size_columns(view: View) -> list[tuple[Head, list[Cell]]]:
     sizes = view.sizes
     shares = [
         Cell(text=text, small=(f"{PLUS_MINUS}{error}",), doubt=doubt, kind="count")
-        for (text, error), doubt in zip(sizes.share_texts(), view.doubts, strict=True)
+        for (text, error), doubt in zip(sizes.share_texts, view.doubts, strict=True)
     ]
-    counts = [Cell(text=text, small=(f"{PLUS_MINUS}{error}",), kind="count") for text, error in sizes.count_texts()]
+    counts = [Cell(text=text, small=(f"{PLUS_MINUS}{error}",), kind="count") for text, error in sizes.count_texts]
     columns = [(sizes.share_name, shares), ("Noisy count", counts)]
     if view.errors is not None and view.has_one_error:
         columns.append(("Noise", [Cell(text=around(error), kind="count") for error in view.errors[:, 0].tolist()]))
     return [(Head(name, "count"), cells) for name, cells in columns if cells]
 
 
-def _feature_head(view: View, feature: int, *, upright: bool = False) -> Head:
-    name, readable = view.names[feature], view.features[feature]
+def _feature_column(view: View, levels: FloatArray, feature: int, *, upright: bool = False) -> tuple[Head, list[Cell]]:
+    """One feature: its heading, and its value for each center."""
+    name, readable, has_one_error = view.names[feature], view.features[feature], view.has_one_error
     hint = name if readable else f"{name}: no two segments differ by more than the noise"
-    return Head(name, hint=hint, drowned=not readable, upright=upright)
-
-
-def _feature_cells(view: View, levels: FloatArray, feature: int) -> list[Cell]:
-    """The values of one feature, for each center."""
     texts, errors = view.texts(feature)
     cells = []
     for index, text in enumerate(texts):
@@ -235,7 +222,7 @@ def _feature_cells(view: View, levels: FloatArray, feature: int) -> list[Cell]:
         if view.cells[index, feature]:
             side = "above" if level >= 0.0 else "below"
             why = f"{abs(level):.2f} deviations {side} the average of the segments"
-        elif not view.features[feature]:
+        elif not readable:
             why = "and no two segments differ by more than the noise"
         elif view.doubts[index] == WITHIN_NOISE:
             why = "and the size of the segment is within noise"
@@ -245,13 +232,13 @@ def _feature_cells(view: View, levels: FloatArray, feature: int) -> list[Cell]:
         cells.append(
             Cell(
                 text=text,
-                small=(f"{PLUS_MINUS}{error}",) if error and not view.has_one_error else (),
+                small=(f"{PLUS_MINUS}{error}",) if error and not has_one_error else (),
                 level=level / _WIDEST,
                 weak=not view.cells[index, feature],
-                hint=f"{view.names[feature]}, segment {index}: {shown}, {why}",
+                hint=f"{name}, segment {index}: {shown}, {why}",
             )
         )
-    return cells
+    return Head(name, hint=hint, drowned=not readable, upright=upright), cells
 
 
 def standardised(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -46,14 +45,6 @@ class Projection:
         long, short = deviations * np.sqrt(np.maximum(squares[::-1], 0.0))
         return float(long), float(short), float(np.arctan2(axes[1, 1], axes[0, 1]))
 
-    def words(self, axis: int, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:
-        """The columns that dominate a direction, and whether they rise or fall along it; `dates` get later."""
-        return direction_in_words(self.directions[axis], names, dates=dates, most=most)
-
-
-def project_centers(fit: KMeansFit) -> Projection:
-    return project(fit.value.centers, fit.value.noisy_counts, fit.value.standard_errors)
-
 
 def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:
     """Project centers on the two directions in which they spread most, weighted by their noisy counts.
@@ -93,32 +84,22 @@ _DASHED_FROM, _OUTSIDE, _THINNEST = 6.0, 400.0, 0.6
 _CORNER, _BESIDE = 0.71, 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A center on the map: its circle, and the half axes and the angle of its error ellipse (0 if not known)."""
+class Mark(NamedTuple):
+    """A center on the map: its circle, and the half axes and the angle of its error ellipse (0 if not known).
 
-    index: int
+    The number of the center stands at `label`.
+    """
+
+    number: int
     x: float
     y: float
     radius: float
     long: float
     short: float
     degrees: float
+    is_dashed: bool
     known: bool
-
-    @property
-    def style(self) -> str:
-        return "center" if self.known else "center weak"
-
-    @property
-    def is_dashed(self) -> bool:
-        return self.long >= _DASHED_FROM
-
-    @property
-    def label(self) -> tuple[float, float]:
-        """Where the number stands."""
-        beside = _CORNER * self.radius + _BESIDE
-        return self.x + beside, self.y - beside
+    label: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +122,6 @@ class CentersMap:
     title = "Segments on their two principal directions"
     width = 420.0
 
-    @property
-    def has_grey(self) -> bool:
-        return not all(mark.known for mark in self.marks)
-
     @classmethod
     def of(cls, projection: Projection, view: View) -> CentersMap:
         low, high = projection.points.min(axis=0), projection.points.max(axis=0)
@@ -157,23 +134,27 @@ class CentersMap:
         places = places + np.array([cls.width, height]) / 2.0
         largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(places)))
         radii = np.maximum(largest * np.sqrt(_relative_sizes(view)), _SMALLEST)
-        words = [projection.words(axis, view.names, dates=view.dates) for axis in (0, 1)]
+        words = [direction_in_words(axis, view.names, dates=view.dates) for axis in projection.directions]
         shares = [percent(float(share)) for share in projection.shares]
         marks = []
         for index in np.argsort(-radii, kind="stable").tolist():
             long, short, angle = projection.ellipse(index)
             if long > 0.0:
                 long, short = (max(min(axis * scale, _OUTSIDE), _THINNEST) for axis in (long, short))
+            (x, y), radius = places[index].tolist(), float(radii[index])
+            beside = _CORNER * radius + _BESIDE
             marks.append(
                 Mark(
-                    index=index,
-                    x=float(places[index, 0]),
-                    y=float(places[index, 1]),
-                    radius=float(radii[index]),
+                    number=index,
+                    x=x,
+                    y=y,
+                    radius=radius,
                     long=long,
                     short=short,
                     degrees=-math.degrees(angle),
+                    is_dashed=long >= _DASHED_FROM,
                     known=view.centers[index],
+                    label=(x + beside, y - beside),
                 )
             )
         return cls(
@@ -196,9 +177,9 @@ def _relative_sizes(view: View) -> FloatArray:
 
 def elbow_chart(elbow: Elbow, chosen: int) -> Chart:
     """The estimated cost for each number of clusters, over that of one cluster, for a page."""
-    numbers, shares = [point.n_clusters for point in elbow], relative_costs(elbow).tolist()
+    numbers, shares = [point.n_clusters for point in elbow.points], relative_costs(elbow).tolist()
     here = dict(zip(numbers, shares, strict=True)).get(chosen)
-    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
+    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(numbers) else ""
     return Chart(
         name="elbow",
         title="Estimated spread within segments, by number of segments",
@@ -254,7 +235,8 @@ class Plotted:
         """
         check_is_fitted(self)
         view = view_of(self.fit_, getattr(self, "feature_names_in_", None))
-        projection, axes = project_centers(self.fit_), _axes_or_new(ax)
+        value, axes = self.fit_.value, _axes_or_new(ax)
+        projection = project(value.centers, value.noisy_counts, value.standard_errors)
         points = projection.points
         colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
         area = _LARGEST_AREA * np.maximum(_relative_sizes(view), _LEAST_SHARE)
@@ -295,9 +277,9 @@ class Plotted:
         check_is_fitted(self)
         elbow, k = elbow_of(self.fit_), len(self.fit_.value.centers)
         axes, share = _axes_or_new(ax), relative_costs(elbow)
-        numbers = [point.n_clusters for point in elbow]
+        numbers = [point.n_clusters for point in elbow.points]
         axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
-        if k <= len(elbow):
+        if k <= len(numbers):
             axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
         reason = "clusters stand out" if elbow.stands_out else "the curve bends"
         label = f"suggested: {elbow.suggested} ({reason})"
@@ -334,6 +316,6 @@ def _label(projection: Projection, axis: int, view: View) -> str:
         tuple(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names)
         for names in (view.names, view.dates)
     )
-    words = projection.words(axis, names, dates=dates, most=_NAMED)
+    words = direction_in_words(projection.directions[axis], names, dates=dates, most=_NAMED)
     share = percent(float(projection.shares[axis]))
     return f"direction {axis + 1}, {share} of the spread" + (f"\n\u2192 {words}" if words else "")

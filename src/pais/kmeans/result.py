@@ -8,7 +8,7 @@ costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -263,12 +263,6 @@ class Elbow:
     suggested: int
     stands_out: bool
 
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[ElbowPoint]:
-        return iter(self.points)
-
     @classmethod
     def of(cls, model: CellModel, *, most: int | None = None) -> Elbow:
         """Merge the cells into every number of clusters up to `most`; None = up to the number of cells.
@@ -278,22 +272,16 @@ class Elbow:
         n = len(model.cells)
         costs = np.array([model.cost(model.centers(k)) for k in range(1, min(n, most or n) + 1)])
         compared = costs if most is not None else costs[: max(2, n // 2)]
-        suggested, stands_out = _suggested(compared, model)
+        suggested, stands_out = 1, False
+        if len(compared) > 1 and compared[0] > 0.0:
+            share = np.maximum(compared / compared[0], 1e-300)
+            gap = np.log(_reference(model, len(compared), float(compared[0]))) - np.log(share)
+            suggested = int(np.argmax(gap >= gap.max() - _GAP_TOLERANCE)) + 1
+            stands_out = suggested > 1
+            if not stands_out:
+                suggested = int(np.argmax(np.linspace(1.0, share[-1], len(share)) - share)) + 1
         points = tuple(ElbowPoint(n_clusters=k, cost=cost) for k, cost in enumerate(costs.tolist(), 1))
         return cls(points=points, suggested=suggested, stands_out=stands_out)
-
-
-def _suggested(costs: FloatArray, model: CellModel) -> tuple[int, bool]:
-    """The number of clusters by the rule of `Elbow`, and whether clusters stand out."""
-    if len(costs) == 1 or costs[0] <= 0.0:
-        return 1, False
-    share = np.maximum(costs / costs[0], 1e-300)
-    gap = np.log(_reference(model, len(costs), float(costs[0]))) - np.log(share)
-    number = int(np.argmax(gap >= gap.max() - _GAP_TOLERANCE)) + 1
-    if number > 1:
-        return number, True
-    line = np.linspace(1.0, share[-1], len(share))
-    return int(np.argmax(line - share)) + 1, False
 
 
 def _reference(model: CellModel, most: int, cost: float) -> FloatArray:
@@ -479,7 +467,24 @@ class KMeansFit(Fit):
             return concern
         # With a schema, all columns have about one size already.
         named = None if self.schema is not None else self.plan.columns
-        return readability_concern(self.readability, named) or self._category_concern or self._choice_concern
+        concern = readability_concern(self.readability, named)
+        if concern is not None:
+            return concern
+        schema, value = self.schema, self.value
+        if schema is not None:
+            shares = np.average(schema.decode(value.centers), axis=0, weights=np.maximum(value.noisy_counts, 1))
+            for column in schema.columns:
+                place = [schema.labels.index(label) for label in column.labels]
+                if isinstance(column, Categories) and float(shares[place].sum()) < _FEW_CATEGORIES:
+                    hint = "type of the column" if isinstance(column, Intervals) else "spelling; case counts"
+                    return f"hardly any row has one of the {column.kind} stated for {column.name!r}. Check the {hint}."
+        most = self.mechanism.n_clusters
+        if not self.mechanism.choose or len(self._released.centers) < most:
+            return None
+        return (
+            f"n_clusters='auto' chose the largest number allowed, max_clusters={most}. Raise max_clusters, or state a "
+            "number: compare the spreads within segments in elbow_."
+        )
 
     @property
     def verdict(self) -> str | None:
@@ -498,32 +503,6 @@ class KMeansFit(Fit):
     @property
     def mechanism(self) -> KMeans:
         return cast("KMeans", self.plan.mechanism)
-
-    @property
-    def _category_concern(self) -> str | None:
-        """Text of a warning if the centers say that hardly any row has one of the listed categories of a column."""
-        if self.schema is None:
-            return None
-        shares = np.average(
-            self.schema.decode(self.value.centers), axis=0, weights=np.maximum(self.value.noisy_counts, 1)
-        )
-        for column in self.schema.columns:
-            place = [self.schema.labels.index(label) for label in column.labels]
-            if isinstance(column, Categories) and float(shares[place].sum()) < _FEW_CATEGORIES:
-                hint = "type of the column" if isinstance(column, Intervals) else "spelling; case counts"
-                return f"hardly any row has one of the {column.kind} stated for {column.name!r}. Check the {hint}."
-        return None
-
-    @property
-    def _choice_concern(self) -> str | None:
-        """Text of a warning if the release chose the largest number of clusters that it was allowed."""
-        most = self.mechanism.n_clusters
-        if not self.mechanism.choose or len(self._released.centers) < most:
-            return None
-        return (
-            f"n_clusters='auto' chose the largest number allowed, max_clusters={most}. Raise max_clusters, or state a "
-            "number: compare the spreads within segments in elbow_."
-        )
 
     @cached_property
     def readability(self) -> Readability | None:
@@ -548,15 +527,6 @@ class KMeansFit(Fit):
             noise = value.cells.size_noise * np.sqrt(np.maximum(np.bincount(cells, minlength=len(value.centers)), 1))
         spare = 0.0 if norms is None else max(norms.mean_weight(self.plan.rule) - 1.0, 0.0)
         return np.asarray(np.sqrt(np.square(noise) + np.maximum(value.noisy_counts, 0.0) * spare * self._max_rows))
-
-    @property
-    def column_spread(self) -> FloatArray | None:
-        """Standard deviation of each feature over all rows, as the release shows it; None if it does not.
-
-        It is that of the vectors, before they are decoded to own units.
-        """
-        cells = self.value.cells
-        return None if cells is None else np.sqrt(np.square(cells.spread).sum(axis=0))
 
     @property
     def _max_rows(self) -> int:
@@ -595,24 +565,18 @@ class KMeansFit(Fit):
         released = self._released
         if k == len(released.centers):
             return replace(self, value=released)
-        value = replace(model.value(model.centers(k)).moved(self._origin), cells=released.cells, released=released)
-        return replace(self, value=value)
-
-    @property
-    def _origin(self) -> FloatArray:
-        center = self.plan.ball.center
-        return np.zeros(self.value.centers.shape[1]) if center is None else np.asarray(center)
+        value, center = model.value(model.centers(k)), self.plan.ball.center
+        centers = value.centers if center is None else value.centers + np.asarray(center)
+        return replace(self, value=replace(value, centers=centers, cells=released.cells, released=released))
 
     @cached_property
     def _model(self) -> CellModel | None:
         """Points that stand for the rows of the released cells."""
-        mechanism, plan = self.mechanism, self.plan
-        if self.value.cells is None:
+        mechanism, plan, cells = self.mechanism, self.plan, self.value.cells
+        if cells is None:
             return None
-        cells = self.value.moved(-self._origin).cells
-        assert cells is not None
         return CellModel(
-            cells=cells,
+            cells=cells if plan.ball.center is None else replace(cells, centers=cells.centers - plan.ball.center),
             n_rows=mechanism.n_rows * self._max_rows,
             mean_square_norm=mechanism.mean_square_norm if mechanism.order == 2.0 else None,
             radius=plan.ball.radius,
@@ -642,15 +606,16 @@ class Readability:
     cells: NDArray[np.bool_]
 
     @property
-    def drowned(self) -> tuple[int, ...]:
-        """Indices of the features that the noise has drowned."""
-        return tuple(index for index, readable in enumerate(self.features) if not readable)
-
-    @property
     def verdict(self) -> str:
         """One sentence: how many segments and features are readable."""
-        segments, features = _share(self.centers, "segment"), _share(self.features, "feature")
-        return f"{segments} and {features} are readable above the noise"
+        parts = []
+        for noun, readable in (("segment", self.centers), ("feature", self.features)):
+            n, total = sum(readable), len(readable)
+            if n == total:
+                parts.append(f"{all_of(total)} {noun}s" if total > 1 else f"the only {noun}")
+            else:
+                parts.append(f"{n or 'none'} of {total} {noun}{'s' * (total != 1)}")
+        return f"{' and '.join(parts)} are readable above the noise"
 
 
 def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> Readability | None:
@@ -679,8 +644,9 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
     known = (errors < radius) & counted[:, None]
     features, centers, largest = np.any(known, axis=0), np.any(known, axis=1), np.zeros(d)
     for center in range(k):
-        # One center at a time, because all pairs of very many centers would not fit into memory.
-        score = _scores(value.centers, errors, center)
+        # In standard errors. One center at a time, because all pairs of very many centers would not fit into memory.
+        difference = np.abs(value.centers - value.centers[center])
+        score = difference / np.maximum(np.hypot(errors, errors[center]), 1e-300)
         if counted[center]:
             largest = np.maximum(largest, score[counted].max(axis=0))
         centers[center] &= bool(np.delete(score.max(axis=1) > threshold(d), center).all())
@@ -691,22 +657,9 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
     return Readability(features=tuple(features.tolist()), centers=tuple(centers.tolist()), cells=cells)
 
 
-def _scores(centers: FloatArray, errors: FloatArray, center: int) -> FloatArray:
-    """Difference of one center and each center in each feature, in standard errors, of shape (k, d)."""
-    return np.asarray(np.abs(centers - centers[center]) / np.maximum(np.hypot(errors, errors[center]), 1e-300))
-
-
 def threshold(comparisons: int) -> float:
     """Largest score that noise alone reaches in this many comparisons."""
     return max(CLEAR, float(-ndtri(_ERROR_RATE / (2.0 * comparisons))))
-
-
-def _share(readable: tuple[bool, ...], noun: str) -> str:
-    n, total = sum(readable), len(readable)
-    nouns = noun if total == 1 else f"{noun}s"
-    if n == total:
-        return f"{all_of(total)} {nouns}" if total > 1 else f"the only {noun}"
-    return f"{n} of {total} {nouns}" if n else f"none of {total} {nouns}"
 
 
 def readability_concern(readable: Readability, names: tuple[str, ...] | None) -> str | None:
@@ -719,7 +672,7 @@ def readability_concern(readable: Readability, names: tuple[str, ...] | None) ->
             f"noise hides the clusters: {nothing}. Raise epsilon, use fewer columns or tighter bounds, or collect more "
             "rows."
         )
-    drowned = [] if names is None else [names[index] for index in readable.drowned]
+    drowned = [] if names is None else [name for name, clear in zip(names, readable.features, strict=True) if not clear]
     if not drowned:
         return None
     shown = ", ".join(drowned[:_MOST_NAMES])

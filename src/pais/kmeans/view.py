@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import units_of
-from pais.data.kinds import Boolean, Categories, Column, Dates
+from pais.data.kinds import Boolean, Categories, Dates
 from pais.errors import ArgumentError
 from pais.kmeans.result import Elbow, KMeansFit, threshold
 from pais.planning.plan import CLEAR
@@ -49,11 +49,10 @@ _DOUBTS = {
 _NOTHING = "close to the average in every column, as far as the noise shows"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sizes:
     """Noisy sizes of the segments.
 
-    Attributes
+    Parameters
     ----------
     counts, errors : array of shape (k,)
         Noisy counts and their standard errors.
@@ -62,58 +61,42 @@ class Sizes:
     split : bool
         Whether the rows of a person can be in several segments, which then share the person. A count is then no number
         of people in a segment, so only shares are shown.
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+        Shares of the segments that are positive and add up to 1.
+    shares, share_errors : array of shape (k,)
+        Share of each segment, where a negative noisy count is no rows, and its standard error.
+    share_name : str
+        Heading of the shares.
+    share_texts, count_texts : list of (str, str)
+        Each share in percent, and each noisy count, with its standard error. There are no texts of counts if only
+        shares are shown.
     """
 
-    counts: FloatArray
-    errors: FloatArray
-    noun: str = "rows"
-    split: bool = False
-
-    @property
-    def weights(self) -> FloatArray:
-        """Shares of the segments that are positive and add up to 1."""
-        counts = np.maximum(self.counts, 1e-9)
-        return np.asarray(counts / counts.sum())
-
-    @property
-    def shares(self) -> FloatArray:
-        """Share of each segment; a negative noisy count is no rows."""
-        counts = np.maximum(self.counts, 0.0)
-        return np.asarray(counts / max(float(counts.sum()), 1e-300))
-
-    @property
-    def share_errors(self) -> FloatArray:
-        """Standard errors of the shares: a count is in its share and in the sum that divides all of them.
-
-        A share is between 0 and 1, so its error is at most 1. If no count is positive, nothing more is known of it.
-        """
-        shares, squares = self.shares, np.square(self.errors)
-        total = float(np.maximum(self.counts, 0.0).sum())
-        if total == 0.0:
-            return np.ones(shares.shape)
-        others = np.square(shares) * (squares.sum() - squares)
-        return np.asarray(np.minimum(np.sqrt(np.square(1.0 - shares) * squares + others) / total, 1.0))
-
-    @property
-    def share_name(self) -> str:
-        return f"Share of {self.noun}"
-
-    def share_texts(self) -> list[tuple[str, str]]:
-        """Each share and its standard error, in percent."""
+    def __init__(self, *, counts: FloatArray, errors: FloatArray, noun: str = "rows", split: bool = False) -> None:
+        self.counts, self.errors, self.noun, self.split = counts, errors, noun, split
+        positive, known = np.maximum(counts, 1e-9), np.maximum(counts, 0.0)
+        self.weights = positive / positive.sum()
+        total = float(known.sum())
+        self.shares = known / max(total, 1e-300)
+        self.share_name = f"Share of {noun}"
+        # A count is in its share and in the sum that divides all of them. A share is between 0 and 1, so its error is
+        # at most 1. If no count is positive, nothing more is known of it.
+        self.share_errors = np.ones(len(counts))
+        if total > 0.0:
+            squares = np.square(errors)
+            others = np.square(self.shares) * (squares.sum() - squares)
+            self.share_errors = np.minimum(np.sqrt(np.square(1.0 - self.shares) * squares + others) / total, 1.0)
+        self.share_texts = []
         pairs = zip((100.0 * self.shares).tolist(), (100.0 * self.share_errors).tolist(), strict=True)
-        # Both are rounded to the first digit of the error.
-        texts = []
         for share, error in pairs:
+            # Both are rounded to the first digit of the error.
             digits = int(np.clip(-math.floor(math.log10(max(error, 1e-3))), 0, 3))
-            texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
-        return texts
-
-    def count_texts(self) -> list[tuple[str, str]]:
-        """Each noisy count and its standard error; nothing if only shares are shown."""
-        if self.split:
-            return []
-        pairs = zip(self.counts.tolist(), self.errors.tolist(), strict=True)
-        return [(whole(count), error_text(error)) for count, error in pairs]
+            self.share_texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
+        numbers = zip(counts.tolist(), errors.tolist(), strict=True)
+        self.count_texts = [] if split else [(whole(count), error_text(error)) for count, error in numbers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +183,9 @@ def sizes_of(fit: KMeansFit) -> Sizes:
 
 def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
-    value, schema, spread = fit.value, fit.schema, fit.column_spread
+    value, schema = fit.value, fit.schema
     centers = value.centers
+    spread = None if value.cells is None else np.sqrt(np.square(value.cells.spread).sum(axis=0))
     readable = fit.readability
     known = (True,) * len(centers) if readable is None else readable.centers
     errors = value.standard_errors
@@ -211,7 +195,11 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         names=_names(feature_names, centers.shape[1]) if schema is None else schema.labels,
         kinds=(NUMBER,) * centers.shape[1]
         if schema is None
-        else tuple(_kind(column) for column in schema.columns for _ in column.labels),
+        else tuple(
+            SHARE if isinstance(column, (Boolean, Categories)) else DATE if isinstance(column, Dates) else NUMBER
+            for column in schema.columns
+            for _ in column.labels
+        ),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
         # One center alone is its own mean, so none of its values is grey.
@@ -241,12 +229,6 @@ def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, .
     return names
 
 
-def _kind(column: Column) -> str:
-    if isinstance(column, (Boolean, Categories)):
-        return SHARE
-    return DATE if isinstance(column, Dates) else NUMBER
-
-
 def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
     """Number of decimals for all values of a column; None if they need powers of ten."""
     spread = float(np.ptp(values))
@@ -271,8 +253,16 @@ def sentences(view: View) -> list[str]:
     """
     if view.errors is None:
         return [""] * len(view.values)
-    away, errors = _from_average(view.values, view.errors, view.sizes.weights)
-    size = away / _deviations(view)
+    weights, values = view.sizes.weights, view.values
+    away, errors = _from_average(values, view.errors, weights)
+    # Standard deviation of each column over all rows: at least that of the centers; of a share, that of its rows.
+    mean = weights @ values
+    share = np.clip(mean, 0.01, 0.99)
+    between = np.sqrt(weights @ np.square(values - mean))
+    within = np.zeros_like(between) if view.spread is None else view.spread
+    is_share = np.array([kind == SHARE for kind in view.kinds])
+    deviations = np.where(is_share, np.sqrt(share * (1.0 - share)), np.maximum(between, within))
+    size = away / np.asarray(np.maximum(deviations, 1e-300))
     is_clear = np.abs(away) > threshold(away.size) * errors
     is_clear &= (np.abs(size) >= WORTH) & np.array(view.features)
     return [_sentence(view, center, size[center], is_clear[center]) for center in range(len(size))]
@@ -284,18 +274,6 @@ def _from_average(values: FloatArray, errors: FloatArray, weights: FloatArray) -
     squares = np.square(errors)
     others = np.square(weights) @ squares - np.square(weights)[:, None] * squares
     return away, np.sqrt(np.square(1.0 - weights)[:, None] * squares + others)
-
-
-def _deviations(view: View) -> FloatArray:
-    """Standard deviation of each column over all rows: at least that of the centers; of a share, that of its rows."""
-    weights = view.sizes.weights
-    mean = weights @ view.values
-    between = np.sqrt(weights @ np.square(view.values - mean))
-    share = np.clip(mean, 0.01, 0.99)
-    is_share = np.array([kind == SHARE for kind in view.kinds])
-    within = np.zeros_like(between) if view.spread is None else view.spread
-    deviations = np.where(is_share, np.sqrt(share * (1.0 - share)), np.maximum(between, within))
-    return np.asarray(np.maximum(deviations, 1e-300))
 
 
 def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bool_]) -> str:
@@ -319,7 +297,11 @@ def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bo
     first = {words: place for place, (_, words, _) in reversed([*enumerate(found)])}
     found.sort(key=lambda one: (one[0], first[one[1]]))
     groups = groupby(found, key=lambda one: one[1])
-    return "; ".join(f"{words} {_joined([name for _, _, name in several])}" for words, several in groups)
+    phrases = []
+    for words, several in groups:
+        names = [name for _, _, name in several]
+        phrases.append(f"{words} {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"{words} {names[0]}")
+    return "; ".join(phrases)
 
 
 def _difference_in_words(kind: str, size: float, value: float, reach: float) -> str:
@@ -337,14 +319,10 @@ def _difference_in_words(kind: str, size: float, value: float, reach: float) -> 
     return "few" if high < _FEW else "less often"
 
 
-def _joined(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def segment_lines(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> list[str]:
     """Each segment in one line of text, the largest first: its share and how it differs from the average."""
     view = view_of(fit, feature_names)
-    words, texts = sentences(view), view.sizes.share_texts()
+    words, texts = sentences(view), view.sizes.share_texts
     return [
         f"Segment {index}, {texts[index][0]} \u00b1 {texts[index][1]} of {view.sizes.noun}"
         + (f": {words[index]}." if words[index] else ".")
@@ -387,8 +365,8 @@ def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
 
 def elbow_frame(elbow: Elbow) -> Any:
     """Estimated costs by number of clusters: a pandas frame, or a structured array if pandas is not installed."""
-    numbers = np.array([point.n_clusters for point in elbow])
-    costs = np.array([point.cost for point in elbow])
+    numbers = np.array([point.n_clusters for point in elbow.points])
+    costs = np.array([point.cost for point in elbow.points])
     columns = {"n_clusters": numbers, "estimated_cost": costs, "relative_cost": relative_costs(elbow)}
     try:
         import pandas as pd
@@ -402,5 +380,5 @@ def elbow_frame(elbow: Elbow) -> Any:
 
 def relative_costs(elbow: Elbow) -> FloatArray:
     """Estimated cost of each number of clusters, over that of one cluster."""
-    costs = np.array([point.cost for point in elbow])
+    costs = np.array([point.cost for point in elbow.points])
     return np.asarray(costs / max(float(costs[0]), 1e-300))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ HIDDEN = "hidden by noise"
 _MOST_CLASSES = 12
 
 _NEVER_ZERO = 1e-300
+
+# Odds are said for one unit of a feature if its coefficient has such a size: 1.01 to 10 times as high. Chosen by eye.
+_SMALL, _LARGE = 0.01, 2.3
 
 _MEANING_OF_HIDDEN = (
     " A coefficient is hidden by noise if the rows say less about its size than what is plausible for any table. Then "
@@ -161,21 +164,19 @@ class RegressionResults(Results):
 
     @property
     def verdict(self) -> str:
-        n_hidden, total = int(self.is_hidden.sum()), self.values.size
+        n_hidden, n_clear, total = int(self.is_hidden.sum()), int(self.clear.sum()), self.values.size
         if n_hidden == total:
             return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
-        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
-        return self._clear_in_words() + hidden
-
-    def _clear_in_words(self) -> str:
-        n_clear, total = int(self.clear.sum()), self.values.size
         if total == 1:
-            return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
-        if n_clear == 0:
-            return f"not one of the {total} coefficients is clearly different from zero"
-        if n_clear == total:
-            return f"{all_of(total)} coefficients are clearly different from zero"
-        return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
+            start = f"the coefficient is{'' if n_clear else ' not'}"
+        elif n_clear == 0:
+            start = f"not one of the {total} coefficients is"
+        elif n_clear == total:
+            start = f"{all_of(total)} coefficients are"
+        else:
+            start = f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'}"
+        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
+        return f"{start} clearly different from zero{hidden}"
 
     @property
     def meaning(self) -> str:
@@ -251,14 +252,22 @@ class RegressionResults(Results):
         name, change = self.names[place], self.steps[place] if self.steps else Step()
         # The difference of two categories is twice the coefficient of one.
         times = change.size if change.reference else 1.0
-        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
-        reach = CLEAR * error
         if change.reference:
             step = f"For {name}"
+        elif change == Step.of_truth():
+            step = f"If {name} holds"
         else:
-            step = f"If {name} holds" if change == Step.of_truth() else f"For one more unit of {name}"
+            if self.classes and not _SMALL <= abs(float(self.values[0, place])) <= _LARGE and change.size != 1.0:
+                # Odds for one more unit would be 1, or very large: take a round part of the range of the feature.
+                times = 10.0 ** math.floor(math.log10(change.size / 5.0))
+            step = f"For one more unit of {name}" if times == 1.0 else f"For {number(times, 3)} more units of {name}"
+        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
+        reach = CLEAR * error
         if self.classes:
-            odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            finest = max(min(abs(value), reach), 1e-12)
+            digits = 3 if finest >= _SMALL else 2 - math.floor(math.log10(finest))
+            logits = (value, value - reach, value + reach)
+            odds, *ends = (number(math.exp(min(logit, 700.0)), digits) for logit in logits)
             than = f"those for {change.reference}" if change.reference else "as high"
             return (
                 f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times {than} ({' to '.join(ends)})."
@@ -365,12 +374,15 @@ class RegressionResults(Results):
             spread = float(CLEAR * errors[j] * sizes[j])
             cells = [self._cell(line, j)]
             if compared:
-                texts = (self._step_in_words(j), "" if hidden[j] else value_text(effect, error))
+                step = self.steps[j]
+                plain = step.size == 1.0 or step.reference
+                words = step.words if plain else f"{number(step.size, 3)} ({step.words})"
+                texts = (words, "" if hidden[j] else value_text(effect, error))
                 cells += [Cell(text=text, kind="count") for text in texts]
             bar = None if hidden[j] else (effect, effect - spread, effect + spread)
             rows.append(BarRow(head=Head(self.names[j]), bar=bar, cells=cells, weak=not clear[j]))
         if self._intercept_cells and not brief:
-            cells = [replace(self._intercept_cells[line], kind="")] + [Cell(text="", kind="count")] * (2 * compared)
+            cells = [self._intercept_cells[line]._replace(kind="")] + [Cell(text="", kind="count")] * (2 * compared)
             rows.append(BarRow(head=Head("intercept", "count"), bar=None, cells=cells))
         return BarTable(
             caption=caption,
@@ -379,10 +391,6 @@ class RegressionResults(Results):
             columns=("coefficient", "for a change of", "effect") if compared else ("coefficient",),
             rows=rows,
         )
-
-    def _step_in_words(self, place: int) -> str:
-        step = self.steps[place]
-        return step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
 
 
 def _text_cell(value: float, error: float, clear: bool, hidden: bool) -> str:

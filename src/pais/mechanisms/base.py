@@ -38,15 +38,6 @@ class Extent:
     contribution: float
     square: float = math.inf
 
-    @classmethod
-    def of(cls, rule: Rule, radius: float) -> Extent:
-        return cls(
-            radius=radius,
-            weight=1.0 / rule.smallest_probability(radius),
-            contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
-            square=rule.largest_contribution(radius, 2) * (1.0 + 1e-12),
-        )
-
 
 class Mechanism(ABC):
     """A computation on weighted rows that adds noise, and the privacy loss it causes for a record."""

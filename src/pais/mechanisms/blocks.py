@@ -124,10 +124,7 @@ class Ends(Block):
     """Number of cells below the lower bound of a column, within its bounds, and above the upper bound."""
 
     column: int
-
-    @property
-    def size(self) -> int:
-        return 3
+    size = 3
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
         cells = rows[:, self.column]
@@ -326,6 +323,7 @@ class VectorStatistic(Mechanism):
     blocks: tuple[Block, ...]
     noise: NoiseLaw
     by: tuple[Levels, ...] = ()
+    order = None
     protects_units = True
     streams = True
     names: ClassVar[tuple[str, ...]] = NAMES
@@ -349,10 +347,6 @@ class VectorStatistic(Mechanism):
         return self.noise.count_profile()
 
     @property
-    def order(self) -> None:
-        return None
-
-    @property
     def lattice(self) -> Lattice:
         """Steps of the totals: whole rows for geometric noise, and a small part of a row otherwise."""
         if isinstance(self.noise, GeometricNoise):
@@ -374,10 +368,6 @@ class VectorStatistic(Mechanism):
         """Scale of the noise of each block."""
         return [self.noise.scale * block.factor for block in self.blocks]
 
-    @property
-    def _factors(self) -> FloatArray:
-        return np.repeat([block.factor for block in self.blocks], [block.size for block in self.blocks])
-
     def require_lattice(self, extent: Extent) -> None:
         self.lattice.require(extent.weight)
 
@@ -392,7 +382,8 @@ class VectorStatistic(Mechanism):
 
     def noisy(self, total: IntArray, bits: BitSource) -> FloatArray:
         """Totals in whole steps with noise, of shape (groups, coordinates)."""
-        factors = np.tile(self._factors, self.n_groups)
+        factors = np.repeat([block.factor for block in self.blocks], [block.size for block in self.blocks])
+        factors = np.tile(factors, self.n_groups)
         # Geometric noise is faster to draw with one factor for all coordinates.
         unit = factors if len(set(factors.tolist())) > 1 else float(factors[0])
         noisy = self.noise.added_to(total[:, None], self.lattice, bits, unit=unit)

@@ -101,7 +101,7 @@ class MomentValue:
         return float(self.moment[-1, -1]) / self.constant**2
 
 
-@stored("mechanism", "second moment")
+@stored("mechanism", "covariance matrix")
 @dataclass(frozen=True, kw_only=True)
 class MomentSum(Mechanism):
     """Weighted second moment of the rows plus Gaussian noise, with a constant coordinate if the ball has one.
@@ -134,7 +134,8 @@ class MomentSum(Mechanism):
     noise: GaussianNoise
     largest: float
     n_rows: float
-    name = "second moment"
+    name = "covariance matrix"
+    order = 2.0
     protects_units = True
     streams = True
 
@@ -148,10 +149,6 @@ class MomentSum(Mechanism):
         """Loss of a record: the shift w z^2 / scale (QUADRATIC)."""
         scale = self.noise.scale * (1.0 - MARGIN)  # [note: moment-5]
         return GaussianProfile(math.inf, math.inf, square_scale=scale)
-
-    @property
-    def order(self) -> float:
-        return 2.0
 
     def require_lattice(self, extent: Extent) -> None:
         if extent.square > self.largest * (1.0 + 1e-9):  # [note: moment-7]

@@ -158,7 +158,7 @@ class LpNoise(_PureNoise):
         return d if self._is_product(d) else 2 * d if self.p in (2.0, math.inf) else 3 * d
 
     def _width(self, n_uniforms: int) -> int:
-        """Number of coordinates that `n_uniforms` uniform variables give; the inverse of `n_uniforms`."""
+        """Number of coordinates that this many uniform variables give."""
         return n_uniforms if self.p == 1.0 or n_uniforms == 1 else n_uniforms // (2 if self.p in (2.0, math.inf) else 3)
 
     def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
@@ -235,13 +235,10 @@ class GaussianNoise(NoiseLaw):
     """Independent normal coordinates with standard deviation `scale`, for (epsilon, delta) and the l2 norm."""
 
     scale: float
+    order = 2.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", validate.positive("scale", self.scale))
-
-    @property
-    def order(self) -> float:
-        return 2.0
 
     def n_uniforms(self, d: int) -> int:
         return d
@@ -296,16 +293,13 @@ class GeometricNoise(_PureNoise):
 
     scale: float
     step: float = 1.0
+    order = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", validate.positive("scale", self.scale))
         object.__setattr__(self, "step", validate.positive("step", self.step))
         if math.frexp(self.step)[0] != 0.5:
             raise ArgumentError(f"step={self.step!r} must be a power of two. Use 1 for counts of whole rows.")
-
-    @property
-    def order(self) -> float:
-        return 1.0
 
     @property
     def lattice(self) -> Lattice:

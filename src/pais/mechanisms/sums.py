@@ -39,6 +39,7 @@ class WeightedCount(Mechanism):
 
     noise: NoiseLaw
     name = "count"
+    order = None
     protects_units = True
 
     def __post_init__(self) -> None:
@@ -47,10 +48,6 @@ class WeightedCount(Mechanism):
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         return self.noise.count_profile()
-
-    @property
-    def order(self) -> None:
-        return None
 
     def require_lattice(self, extent: Extent) -> None:
         self.noise.lattice.require(extent.weight)

@@ -10,11 +10,13 @@ import numpy as np
 
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
-from pais.errors import ArgumentError
 from pais.planning.plan import CLEAR
 from pais.show.charts import Bar, Cell, Chart, Head, Table
 from pais.show.results import Results, TextTable
 from pais.show.text import around, direction_in_words, percent, value_text
+
+#: The first columns of a file of components. No feature may have such a name.
+FILE_COLUMNS = ("component", "explained_variance", "explained_variance_ratio", "standard_error")
 
 # A scree plot shows at most this many components, and this many are described in words. Chosen by eye.
 _MOST_BARS, _MOST_WORDS = 30, 6
@@ -125,16 +127,8 @@ class ComponentResults(Results):
         return self._clear / len(self.loadings)
 
     def value_columns(self) -> dict[str, Any]:
-        columns = {
-            "component": np.arange(1, len(self.variances) + 1),
-            "explained_variance": self.variances,
-            "explained_variance_ratio": self.shares,
-            "standard_error": self.standard_errors,
-        }
-        if len({*self.names, *columns}) < len(self.names) + len(columns):
-            raise ArgumentError(
-                "column names must be unique, and none may be 'component'. Rename columns, or choose with columns."
-            )
+        numbers = np.arange(1, len(self.variances) + 1)
+        columns = dict(zip(FILE_COLUMNS, (numbers, self.variances, self.shares, self.standard_errors), strict=True))
         return columns | dict(zip(self.names, self.loadings.T, strict=True))
 
     def text_table(self, width: int) -> TextTable:

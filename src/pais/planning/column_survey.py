@@ -23,7 +23,7 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.engines.base import Engine, Fold
 from pais.data.engines.blocks import Block
-from pais.data.kinds import Auto, Column
+from pais.data.kinds import Auto
 from pais.mechanisms.noise import NoiseLaw
 from pais.planning.facts import NoisyCounts, NormCounts, Stage, SurveyNoise
 from pais.planning.tails import Spread
@@ -122,21 +122,19 @@ class ColumnBounds(Stage):
         found = dict(zip(schema.open, ranges, strict=True))
         if self.choose is not None:
             found = {name: self.choose(name, column) for name, column in found.items()}
-        resolved = schema.with_columns(_resolved(schema[name], column) for name, column in found.items())
-        return engine.with_schema(resolved), found
+        columns = []
+        for name, one in found.items():
+            column = schema[name]
+            assert isinstance(column, Auto)
+            center, scale = (one.mean, one.deviation) if column.standardized else (one.center, one.scale)
+            columns.append(column.resolved(center, scale, one.low, one.high))
+        return engine.with_schema(schema.with_columns(columns)), found
 
 
 def _open_positions(engine: Engine) -> list[int]:
     schema = engine.schema
     assert schema is not None
     return [schema.labels.index(name) for name in schema.open]
-
-
-def _resolved(column: Column, found: ColumnRange) -> Column:
-    """The column with its bounds, or with mean and deviation if it is standardized."""
-    assert isinstance(column, Auto)
-    center, scale = (found.mean, found.deviation) if column.standardized else (found.center, found.scale)
-    return column.resolved(center, scale, found.low, found.high)
 
 
 def octave_totals(engine: Engine, positions: Sequence[int], *, seeded: bool) -> IntArray:
@@ -157,15 +155,15 @@ def column_ranges(
     Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
     """
     places, d = tuple(positions), len(positions)
-    first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
-    rough = [range_of(sides, 0.0, _MEAN_TAIL) for sides in first]
+    _, first = _sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits)
+    rough = [_rough_range(sides) for sides in first]
     n_cells = [number_of_cells(sides) for sides in first]
     means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
     counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
     law = noise.on_cells(_SIZE_SHARE, d)
-    noisy = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
+    noisy, estimates = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
     ranges = []
-    for coarse, before, mean, fine, sides in zip(rough, first, means, _estimates(noisy), noisy, strict=True):
+    for coarse, before, mean, fine, sides in zip(rough, first, means, estimates, noisy, strict=True):
         spread = None
         if any(fine):
             below, above = sides
@@ -260,8 +258,11 @@ def _gaps(
 
 def _sides(
     counts: IntArray, engine: Engine, bins_per_octave: Sequence[int], noise: NoiseLaw, bits: BitSource
-) -> list[list[NoisyCounts]]:
-    """For each column, the noisy numbers of cells below and above its center, by size."""
+) -> tuple[list[list[NoisyCounts]], list[list[NormCounts | None]]]:
+    """For each column, the noisy numbers of cells below and above its center, by size, and their estimates.
+
+    An estimate is None if no cells are seen.
+    """
     # Merge neighbouring bins before the noise is drawn.
     merged = [
         side.reshape(2 * OCTAVES * bins, -1).sum(axis=1)
@@ -277,12 +278,8 @@ def _sides(
         NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk)
         for number, side in enumerate(np.split(noisy, ends[:-1]))
     ]
-    return [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
-
-
-def _estimates(columns: Sequence[Sequence[NoisyCounts]]) -> list[list[NormCounts | None]]:
-    """The estimated numbers of cells on each side of each column; None if none are seen."""
-    return [[side.estimate() for side in sides] for sides in columns]
+    columns = [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
+    return columns, [[side.estimate() for side in column] for column in columns]
 
 
 def _means(
@@ -351,15 +348,13 @@ def number_of_cells(sides: Sequence[NormCounts | None]) -> float:
     return sum(side.n_rows for side in sides if side is not None)
 
 
-def range_of(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
-    """Bounds with a share `tail` of the cells beyond each."""
-    below, above = sides
-    if below is None and above is None:
+def _rough_range(sides: Sequence[NormCounts | None]) -> ColumnRange:
+    """Bounds about zero with a small share of the cells beyond each."""
+    if not any(sides):
         return ColumnRange(seen=False)
-    rows = tail * number_of_cells(sides)
-    low = center if below is None else center - _end(below, rows)
-    high = center if above is None else center + _end(above, rows)
-    return apart(low, high)
+    rows = _MEAN_TAIL * number_of_cells(sides)
+    below, above = (0.0 if side is None else _end(side, rows) for side in sides)
+    return apart(0.0 - below, above)
 
 
 def _end(side: NormCounts, rows: float) -> float:
@@ -386,7 +381,15 @@ def with_moments(
     So rare values are not blown up.
     """
     n_cells = max(number_of_cells(sides), 1.0)
-    least = _reach(coarse, octaves) * math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
+    # Half of the range of the cells, but not of zeros if no zeros were seen; 1 if nothing but zeros was seen.
+    reach = coarse.scale
+    if not coarse.seen or reach < _NEARLY_ZERO:
+        reach = 1.0
+    elif None in octaves:
+        # Without cells on the other side of zero, the smallest cells seen are the other end.
+        seen = next(side for side in octaves if side is not None)
+        reach -= 0.5 * float(edges()[:: N_BINS // seen.counts.size][np.argmax(seen.counts > 0.0)])
+    least = reach * math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
     if not bounds.seen:
         return replace(bounds, deviation=_short(least))
     if not any(sides):
@@ -402,15 +405,6 @@ def with_moments(
     smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
     deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
     return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
-
-
-def _reach(coarse: ColumnRange, octaves: Sequence[NormCounts | None]) -> float:
-    """Half of the range of the cells, but not of zeros if no zeros were seen; 1 if nothing but zeros was seen."""
-    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
-        return 1.0
-    # Without cells on the other side of zero, the smallest cells seen are the other end.
-    smallest = [float(edges()[:: N_BINS // side.counts.size][np.argmax(side.counts > 0.0)]) for side in octaves if side]
-    return coarse.scale if len(smallest) == 2 else coarse.scale - 0.5 * smallest[0]
 
 
 def apart(low: float, high: float) -> ColumnRange:

@@ -60,8 +60,10 @@ def named_unit(unit: Unit | None) -> str:
 
 def explain(plan: Plan) -> str:
     """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
-    lines = [
-        *_earlier_lines(plan),
+    lines = [f"0. earlier    {part.what}: {_part_in_words(part)} (already released)" for part in plan.spent]
+    if plan.survey_shift > 0.0:
+        lines.append(_INDENT + SHIFT_IN_WORDS.format(unit=person_of(plan.neighbours)))
+    lines += [
         *_rows_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         *_sample_lines(plan),
@@ -80,13 +82,6 @@ def explain(plan: Plan) -> str:
     for part, kept, loss, if_kept in zip(*columns, strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
-
-
-def _earlier_lines(plan: Plan) -> list[str]:
-    lines = [f"0. earlier    {part.what}: {_part_in_words(part)} (already released)" for part in plan.spent]
-    if plan.survey_shift > 0.0:
-        lines.append(_INDENT + SHIFT_IN_WORDS.format(unit=person_of(plan.neighbours)))
-    return lines
 
 
 def _part_in_words(part: Part) -> str:
@@ -138,7 +133,7 @@ def _sample_lines(plan: Plan) -> list[str]:
     if choice is not None:
         lines += [
             f"{_INDENT}size: {choice}.",
-            f"{_INDENT}predicted excess spread within segments; the part of clipping is the same for all sizes:",
+            f"{_INDENT}predicted excess error; the part of clipping is the same for all sizes:",
             *(f"{_INDENT}{line}" for line in choice.lines()),
         ]
     return lines
@@ -150,9 +145,8 @@ def _price_lines(plan: Plan) -> list[str]:
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
         f"removing one {person_of(plan.neighbours)}"
     ]
-    delta = plan.delta_choice
-    if delta.basis not in (STATED, PURE_NOISE):
-        lines.append(f"{_INDENT}noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}")
+    if plan.delta_basis not in (STATED, PURE_NOISE):
+        lines.append(f"{_INDENT}noise calibrated for delta {raised(plan.delta, 3)}: the {plan.delta_basis}")
     if plan.survey_shift != 0.0:
         lines.append(
             f"{_INDENT}this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "
@@ -278,10 +272,19 @@ def plan_card(plan: Plan) -> Card:
 def survey_text(content: Mapping[str, Any]) -> str:
     """Describe a survey, given as its dictionary: its price, and the facts that it released."""
     ball, neighbours = content["ball"], str(content["neighbours"])
+    if content["shift"]:
+        guarantee = [
+            f"  Gaussian shift {raised(validate.positive('shift', content['shift']))}. "
+            "The fit that ran this survey paid for it together with its release.",
+            f"  {SHIFT_IN_WORDS.format(unit=person_of(neighbours))}",
+            "  Every plan made from it counts the shift in its own price.",
+        ]
+    else:
+        guarantee = guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
     if content["secure_randomness"] is not True:
         lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
-    lines += ["", "Guarantee", *_survey_guarantee(content), "", "Facts"]
+    lines += ["", "Guarantee", *guarantee, "", "Facts"]
     lines += [
         f"  About {content['noisy_rows']:,.0f} {units_of(neighbours)}, of mean square norm "
         f"{content['noisy_mean_square_norm']:.6g}.",
@@ -291,15 +294,3 @@ def survey_text(content: Mapping[str, Any]) -> str:
         "It counts in every later release from the same rows: pass it as --survey.",
     ]
     return "\n".join(lines)
-
-
-def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    neighbours = str(content["neighbours"])
-    if not content["shift"]:
-        return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
-    shift = validate.positive("shift", content["shift"])
-    return [
-        f"  Gaussian shift {raised(shift)}. The fit that ran this survey paid for it together with its release.",
-        f"  {SHIFT_IN_WORDS.format(unit=person_of(neighbours))}",
-        "  Every plan made from it counts the shift in its own price.",
-    ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -98,30 +99,28 @@ class NoisyCounts:
             return None
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
-        outwards, spread = self._outwards(bins)
+        # Noisy number of rows from each bin outwards, and its standard deviation.
+        outwards = np.cumsum(self.counts[bins][::-1])[::-1]
+        spread = self.deviation * np.sqrt(np.arange(bins.size, 0, -1.0))
         seen = np.flatnonzero(outwards > _SEEN_TAIL * spread)
         n_seen = int(seen[-1]) + 1 if seen.size else bins.size
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
         n_rows = float(counts.sum())
         if n_rows > _MANY_ROWS * self.deviation:
-            counts += self._continuation(bins, n_seen)
+            counts += self._continuation(bins, n_seen, outwards, spread)
             counts *= n_rows / counts.sum()
         return NormCounts(counts=counts, variance=n_seen * self.deviation**2)
 
-    def _outwards(self, bins: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Noisy number of rows from each bin outwards, and its standard deviation."""
-        outwards = np.cumsum(self.counts[bins][::-1])[::-1]
-        return outwards, self.deviation * np.sqrt(np.arange(bins.size, 0, -1.0))
-
-    def _continuation(self, bins: NDArray[np.intp], n_seen: int) -> FloatArray:
+    def _continuation(
+        self, bins: NDArray[np.intp], n_seen: int, outwards: FloatArray, spread: FloatArray
+    ) -> FloatArray:
         """Rows beyond the bins that are seen: the tail falls on as a power of the norm, down to one row.
 
         The fall is measured where the tail is clear, with one standard deviation taken off the outer value and added
         to the inner one. A tail that ends within one bin is therefore not continued.
         """
         counts = np.zeros_like(self.counts)
-        outwards, spread = self._outwards(bins)
         clear = np.flatnonzero(outwards > _CLEAR_TAIL * spread)
         end = int(clear[-1]) + 1 if clear.size else 0
         start = end - _FALL_BINS
@@ -152,6 +151,7 @@ def falling_counts(noisy: FloatArray) -> FloatArray:
     return np.asarray(counts * (max(float(outwards[0]), 1.0) / counts.sum()))
 
 
+@lru_cache(maxsize=4)
 def octave_weights(n_octaves: int) -> FloatArray:
     """Shares of the risk that an empty octave is taken for one with rows. They sum to 1.
 
@@ -159,7 +159,9 @@ def octave_weights(n_octaves: int) -> FloatArray:
     """
     distance = np.abs(np.arange(n_octaves) - n_octaves // 2 - 3)
     weights = (3.0 + distance) ** -1.5
-    return np.asarray(weights / weights.sum())
+    weights /= weights.sum()
+    validate.freeze(weights)
+    return weights
 
 
 def sum_bound(noise: NoiseLaw, n_terms: int, log_chance: FloatArray) -> FloatArray:
@@ -437,6 +439,9 @@ _ROOM = 1.0 + 1e-12
 # Smallest price or shift: with a smaller one, the noise would not fit 64-bit integers.
 _SMALLEST = 1e-15
 
+# `scale_share`, `center_share` and `columns_share` of pure and of Gaussian noise.
+_SHARES = ((0.08, 0.4, 0.6), (0.15, 0.45, 0.8))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyNoise:
@@ -451,6 +456,13 @@ class SurveyNoise:
     shift : float
         Gaussian shift of a record in all stages together. Shifts add in squares, so a stage of share f has the shift
         sqrt(f) * shift.
+    gaussian : bool
+        Whether the survey has a shift.
+    scale_share, center_share : float
+        Shares of the octaves of the norms, which come first, and of the mean of the rows, if no center is stated. The
+        norms about the center get the rest. Tuned for the costs of k-means (e0ae639).
+    columns_share : float
+        Share of the bounds of "auto" columns, if there are any. The norms get the rest (95cbfdc).
 
     Notes
     -----
@@ -460,33 +472,21 @@ class SurveyNoise:
 
     epsilon: float = math.inf
     shift: float = 0.0
+    gaussian: bool = field(init=False, repr=False)
+    scale_share: float = field(init=False, repr=False)
+    center_share: float = field(init=False, repr=False)
+    columns_share: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        gaussian = self.shift > 0.0
+        for each, found in zip(fields(self)[2:], (gaussian, *_SHARES[gaussian]), strict=True):
+            object.__setattr__(self, each.name, found)
         name, value = ("shift", self.shift) if self.shift > 0.0 else ("epsilon", self.epsilon)
         highest = validate.LARGEST_EPSILON
         rule = f"a number in [{_SMALLEST:g}, {highest:g}]"
         object.__setattr__(self, name, validate.number(name, value, rule=rule, low=_SMALLEST, high=highest))
         if self.shift > 0.0 and self.epsilon != math.inf:
             raise ArgumentError("a survey has a shift or an epsilon, not both. Pass one of them.")
-
-    @property
-    def scale_share(self) -> float:
-        """Share of the first stage, the octaves of the norms. Shares were tuned for the costs of k-means (e0ae639)."""
-        return 0.15 if self.gaussian else 0.08
-
-    @property
-    def center_share(self) -> float:
-        """Share of the mean of the rows, if no center is stated. The norms about the center get the rest."""
-        return 0.45 if self.gaussian else 0.4
-
-    @property
-    def columns_share(self) -> float:
-        """Share of the bounds of "auto" columns, if there are any. The norms get the rest (95cbfdc)."""
-        return 0.8 if self.gaussian else 0.6
-
-    @property
-    def gaussian(self) -> bool:
-        return self.shift > 0.0
 
     def part(self, share: float) -> SurveyNoise:
         """Noise of the stages that have this share together; their own shares count within it."""
@@ -566,10 +566,6 @@ class Stages:
     noise: SurveyNoise | None = None
     stages: tuple[Stage, ...] = ()
     passes: int = 1
-
-    @property
-    def gaussian(self) -> bool:
-        return self.noise is not None and self.noise.gaussian
 
     def run(self, engine: Engine, payers: Accounts, random_state: RandomState | BitSource) -> Findings:
         """Run all stages, and charge them to accounts that the caller has checked."""

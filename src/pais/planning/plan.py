@@ -25,7 +25,6 @@ from pais.accounting.part import (
     delta_of_release,
     own_limit,
     require_one_unit,
-    require_parts,
     sum_up,
     survey_shift,
 )
@@ -39,7 +38,7 @@ from pais.mechanisms.base import Mechanism
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
 from pais.planning.facts import Facts, Survey
 from pais.privacy.amplification import kept_limit
-from pais.privacy.guarantee import STATED, DeltaChoice
+from pais.privacy.guarantee import STATED
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import NormDistribution, Rule
 
@@ -164,8 +163,7 @@ class SampleChoice:
     def __str__(self) -> str:
         return (
             f"{self.option.size:,.0f} is the smallest of {len(self.options)} sizes from {self.options[0].size:,.0f} to "
-            f"{self.options[-1].size:,.0f} with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the "
-            "best"
+            f"{self.options[-1].size:,.0f} with a predicted error within {100.0 * TOLERANCE:g} % of the best"
         )
 
     def lines(self) -> list[str]:
@@ -183,7 +181,7 @@ class SampleChoice:
     def to_dict(self) -> dict[str, Any]:
         """The choice as a dictionary, for files."""
         return {
-            "rule": f"smallest size with a predicted spread in segments within {100.0 * TOLERANCE:g} % of the best",
+            "rule": f"smallest size with a predicted error within {100.0 * TOLERANCE:g} % of the best",
             "chosen": self.chosen,
             "options": [asdict(option) for option in self.options],
         }
@@ -231,7 +229,13 @@ class Plan(Carded):
         Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
         epsilon. The constructor raises if the plan exceeds it.
     price : Part
-        Certified price of the plan, computed by the constructor.
+        Certified price of the plan, computed by the constructor, as are the next three numbers.
+    survey_shift : float
+        Gaussian shift of a survey whose loss the price includes; 0 if there is none.
+    release_delta : float
+        The delta that the mechanism alone meets: below `delta` if the price includes a survey.
+    epsilon_if_kept : float
+        Certified epsilon of this release for a record, given that it was kept in the sample.
     certified_delta : float, optional
         The delta that is certified and charged, if it is larger than `delta`. It is larger when delta was chosen from a
         surveyed number of rows; it is then the largest delta that could have been chosen. None means `delta`.
@@ -275,13 +279,10 @@ class Plan(Carded):
     radius_choice: RadiusChoice | None = None
     sample_choice: SampleChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
+    survey_shift: float = field(init=False, repr=False, compare=False)
+    release_delta: float = field(init=False, repr=False, compare=False)
+    epsilon_if_kept: float = field(init=False, repr=False, compare=False)
     _profile: Profile = field(init=False, repr=False, compare=False)
-
-    @property
-    def delta_choice(self) -> DeltaChoice:
-        """The delta that the noise is calibrated for, and the delta that is certified."""
-        certified = self.delta if self.certified_delta is None else self.certified_delta
-        return DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
 
     @property
     def due(self) -> tuple[Part, ...]:
@@ -290,21 +291,6 @@ class Plan(Carded):
         A survey with a shift is not charged by itself, because the price of the plan includes it.
         """
         return (*(part for part in self.spent if part.release and part.shift == 0.0), self.price)
-
-    @property
-    def survey_shift(self) -> float:
-        """Gaussian shift of a survey whose loss the price of this plan includes; 0 if there is none."""
-        return survey_shift(self.spent)
-
-    @property
-    def release_delta(self) -> float:
-        """The delta that the mechanism alone meets: below `delta` if the price includes a survey."""
-        return delta_of_release(self.epsilon, self.delta, self.spent)
-
-    @property
-    def epsilon_if_kept(self) -> float:
-        """Certified epsilon of this release for a record, given that it was kept in the sample."""
-        return self.price.epsilon if self.price.epsilon_if_kept is None else self.price.epsilon_if_kept
 
     @property
     def expected_rows(self) -> float | None:
@@ -324,7 +310,9 @@ class Plan(Carded):
         return self.mechanism.predicted_quality(self.rule, self.norms, ball=self.ball, clipping=clipping, value=value)
 
     def __post_init__(self) -> None:
-        require_parts(self.spent)
+        validate.instance("spent", self.spent, tuple, "Pass a tuple of pais.Part.")
+        for part in self.spent:
+            validate.instance("an entry of spent", part, Part, "Pass pais.Part(what=..., epsilon=...).")
         unit = "" if self.unit is None else self.unit.column
         require_one_unit([unit, *(part.unit for part in self.spent)])
         if self.unit is not None and not self.mechanism.is_for_units:
@@ -332,24 +320,38 @@ class Plan(Carded):
                 f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
                 "prove it and set protects_units: see the guide."
             )
-        delta = self.delta_choice  # Raises if the certified delta is below `delta`.
-        price = certified_price(
+        delta = validate.target_delta(self.delta)
+        charged = delta if self.certified_delta is None else validate.target_delta(self.certified_delta)
+        if charged < delta:
+            raise ArgumentError(
+                f"certified_delta={charged!r} is below delta={delta!r}. Pass at least delta, or leave it out."
+            )
+        validate.text("delta_basis", self.delta_basis)
+        budget = None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
+        limit = own_limit(self.max_epsilon_if_kept, self.spent)
+        shift, release_delta = survey_shift(self.spent), delta_of_release(budget, delta, self.spent)
+        price, profile = certified_price(
             self.mechanism,
             self.rule,
             self.ball,
-            delta=delta.used,
-            budget=None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon),
-            max_epsilon_if_kept=self.max_epsilon_if_kept,
-            spent=self.spent,
+            delta=delta,
+            release_delta=release_delta,
+            survey_shift=shift,
+            budget=budget,
+            limit=limit,
+            # A plan made after earlier releases, such as a survey, may depend on their results.
+            follows=bool(self.spent),
         )  # [note: release-6]
-        stated = price.epsilon if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
         numbers = {
-            "epsilon": stated,
-            "delta": delta.used,
+            "epsilon": price.epsilon if budget is None else budget,
+            "delta": delta,
+            "survey_shift": shift,
+            "release_delta": release_delta,
+            "epsilon_if_kept": price.epsilon_if_kept,
             "max_epsilon_if_kept": validate.kept_limit(self.max_epsilon_if_kept, finite=True),
-            "certified_delta": None if self.certified_delta is None else delta.certified,
-            "price": replace(price, delta=delta.certified, unit=unit, scaled=self.schema is not None),
-            "_profile": self.mechanism.profile,
+            "certified_delta": None if self.certified_delta is None else charged,
+            "price": replace(price, delta=charged, unit=unit, scaled=self.schema is not None),
+            "_profile": profile,
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
@@ -376,15 +378,17 @@ class Plan(Carded):
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
         earlier = [part.epsilon for part in self.spent]
-        limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
         own = [part for part in self.spent if part.shift == 0.0]
-        parts = tuple(part.bare() for part in (*own, self.price))
+        # A certificate states prices alone, without the numbers from which they were computed.
+        parts = tuple(
+            Part(what=part.what, epsilon=part.epsilon, delta=part.delta, unit=part.unit) for part in (*own, self.price)
+        )
         return Certificate(
             epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
             delta=sum_up(part.delta for part in parts),
             # Earlier releases used all rows, so their cost does not depend on which rows are kept.
             epsilon_if_kept=sum_up([*earlier, self.epsilon_if_kept]),
-            max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, limit]),
+            max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, kept_limit(self.price.epsilon, None)]),
             delta_used=self.delta,
             delta_basis=self.delta_basis,
             survey_shift=self.survey_shift,
@@ -607,9 +611,5 @@ class Fit(Carded):
                 unit=plan.unit,
                 schema=plan.schema,
             )
-        return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=survey)
-
-
-def fit_class(plan: Plan) -> type[Fit]:
-    """The class of a fit by this plan."""
-    return plan.mechanism.fit_class or Fit
+        kind: type[Fit] = plan.mechanism.fit_class or Fit
+        return kind(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

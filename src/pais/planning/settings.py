@@ -29,10 +29,10 @@ from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
 from pais.planning.facts import Facts, Findings, Stages, Survey, SurveyNoise
 from pais.planning.norm_survey import survey_of, survey_stages
-from pais.planning.plan import Fit, Plan, RadiusChoice, SampleChoice, SizeOption, fit_class
+from pais.planning.plan import Fit, Plan, RadiusChoice, SampleChoice, SizeOption
 from pais.privacy.amplification import delta_after, kept_limit, kept_limit_of_rounds, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
-from pais.privacy.guarantee import asked_delta, chosen_delta, delta_concern, warn
+from pais.privacy.guarantee import chosen_delta, delta_concern, warn
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import NormDistribution, Rule, largest_coreset_size
 
@@ -128,8 +128,8 @@ class Settings(ABC):
 
     def opened(self, rows: object, facts: Facts | None, random_state: RandomState) -> Engine:
         """Open the rows, with the columns and the unit of facts if there are any. A survey collects candidates."""
-        schema, unit = (None, None) if facts is None else (facts.schema, facts.unit)
-        return opened(rows, schema, unit).collecting(random_state)
+        found = opened(rows, None, None) if facts is None else opened(rows, facts.schema, facts.unit)
+        return found.collecting(random_state)
 
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """The stages of a survey of the facts that are not stated.
@@ -159,7 +159,8 @@ class Settings(ABC):
 
     def result(self, plan: Plan, release: Release, facts: Facts) -> Fit:
         """The fit with what was released. A model overrides this if its fit computes more from the value."""
-        return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
+        kind: type[Fit] = plan.mechanism.fit_class or Fit
+        return kind(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
 
     @abstractmethod
     def plan(self, facts: Facts, n_features: int) -> Plan:
@@ -175,14 +176,14 @@ class Settings(ABC):
         """The sample size, if the user states a number."""
         return None if isinstance(self.sample_size, str) else self.sample_size
 
-    @property
+    @functools.cached_property
     def price(self) -> Part:
         """Price of the whole fit, to check with the ledgers before a row is read."""
-        stated = self.norms if self.radius is not None else None
         # `norms` is not validated yet; any other type is refused later.
-        n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
-        delta = asked_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows)
-        return Part(what=self.what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
+        stated = self.radius is not None and isinstance(self.norms, NormDistribution)
+        n_rows = self.norms.n_rows if stated and self.norms is not None else 1.0
+        delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows, surveyed=not stated)
+        return Part(what=self.what, epsilon=validate.target_epsilon(self.epsilon), delta=delta.certified)
 
     @property
     def survey_share(self) -> float:
@@ -196,22 +197,20 @@ class Settings(ABC):
         else:
             return 0.0
         factor = min(math.pow(validate.target_epsilon(self.epsilon), _SHARE_POWER), _LARGEST_SHARE_FACTOR)
-        return round(share * factor / self._share_of_norms, 3)
+        # Norms and center have the same noise as without auto columns.
+        left = 1.0 - SurveyNoise(epsilon=1.0).columns_share if self.open_columns else 1.0
+        return round(share * factor / left, 3)
 
     @property
     def survey_shift_share(self) -> float:
         """Share that a Gaussian survey uses of the shift allowed without sampling: zero if there is no such survey."""
         if self.mechanism != "gaussian" or self.survey_passes == 0:
             return 0.0
-        share = _FULL_SHIFT_SHARE if self._norm_passes > 1 else _NORMS_SHIFT_SHARE
-        # Shifts add in squares.
-        return share / math.sqrt(self._share_of_norms) * (self.more_for_columns if self.open_columns else 1.0)
-
-    @property
-    def _share_of_norms(self) -> float:
-        """Share of the survey that is left for norms and center. It has the same noise as without auto columns."""
-        noise = SurveyNoise(shift=1.0) if self.mechanism == "gaussian" else SurveyNoise(epsilon=1.0)
-        return 1.0 if self.open_columns == 0 else 1.0 - noise.columns_share
+        share = _FULL_SHIFT_SHARE if self.radius is None and self.center is None else _NORMS_SHIFT_SHARE
+        if not self.open_columns:
+            return share
+        # Norms and center have the same noise as without auto columns. Shifts add in squares.
+        return share / math.sqrt(1.0 - SurveyNoise(shift=1.0).columns_share) * self.more_for_columns
 
     @property
     def survey_noise(self) -> SurveyNoise:
@@ -228,14 +227,10 @@ class Settings(ABC):
     @property
     def survey_passes(self) -> int:
         """Number of passes over the rows that the survey needs."""
-        return self._norm_passes + (2 if self.open_columns else 0)
-
-    @property
-    def _norm_passes(self) -> int:
-        """Number of passes for norms and center: two if neither center nor radius is stated."""
+        passes = 2 if self.open_columns else 0
         if self.radius is None:
-            return 2 if self.center is None else 1
-        return 1 if self.norms is None else 0
+            return passes + (2 if self.center is None else 1)
+        return passes + (1 if self.norms is None else 0)
 
     def require(self) -> None:
         """Validate everything that does not depend on the data, before paying for a survey."""
@@ -381,7 +376,24 @@ class SampleSettings(Settings):
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
         self.require()
         d = validate.count("n_features", n_features)
-        norms = _norms_on(ball, norms, d, self)
+        validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+        validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+        if ball.order != self.order:
+            raise MismatchError(
+                f"the ball has order={ball.order:g}, which mechanism={self.mechanism!r} cannot use. Pass order=1 for "
+                "'laplace' and order=2 for the others."
+            )
+        if norms.radius < ball.radius:
+            raise MismatchError(
+                f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={ball.radius!r}. Use one "
+                "radius."
+            )
+        if ball.center is not None and len(ball.center) != d:
+            raise ArgumentError(
+                f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+            )
+        if norms.radius > ball.radius:
+            norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
@@ -455,7 +467,7 @@ class SampleSettings(Settings):
         if sample_size is None:
             sample_size = min(solve("constrained").sample_size, most_rows)
         if self.sampling == "coreset":
-            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
         return solve(self.sampling, sample_size=sample_size)
 
@@ -472,29 +484,6 @@ class SampleSettings(Settings):
             n_rows=max(norms.n_rows, 1.0),
         )
         return mechanism, rule
-
-
-def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -> NormDistribution:
-    """Norms clipped to a ball. Raises if ball, norms, columns and mechanism do not match."""
-    validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    if ball.order != settings.order:
-        raise MismatchError(
-            f"the ball has order={ball.order:g}, which mechanism={settings.mechanism!r} cannot use. Pass order=1 for "
-            "'laplace' and order=2 for the others."
-        )
-    if norms.radius < ball.radius:
-        raise MismatchError(
-            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={ball.radius!r}. Use one "
-            "radius."
-        )
-    if ball.center is not None and len(ball.center) != d:
-        raise ArgumentError(
-            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
-        )
-    if norms.radius == ball.radius:
-        return norms
-    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
 
 
 # Share by which a radius exceeds the constant coordinate, at least: more than all rounding errors.

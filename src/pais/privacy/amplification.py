@@ -31,6 +31,9 @@ from pais._base.numerics import (
 )
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 
+#: The smallest positive double.
+SUBNORMAL = 2.0**-1074
+
 # A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.
 _INVERSE_TOLERANCE = 1e-13
 
@@ -122,7 +125,7 @@ def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -
         validate.losses("epsilon", epsilon), validate.losses("mu", mu), validate.probabilities(probability)
     )
     # Adding the smallest subnormal keeps the result above the exact value where exp underflows.
-    delta = np.exp(log_amplified_delta(*arrays)) * (1 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
+    delta = np.exp(log_amplified_delta(*arrays)) * (1 + 4 * ULP) + SUBNORMAL
     return _scalar_or_array(np.where(arrays[1] > 0.0, np.minimum(delta, 1.0), 0.0))
 
 
@@ -231,7 +234,7 @@ def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
     # The rounding error of epsilon + log(q) is proportional to epsilon, not to the result.
     raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
     # If the product underflows to zero, return the smallest positive double, which is still an upper bound.
-    raised = np.where((raised == 0.0) & (epsilon > 0.0), np.finfo(np.float64).smallest_subnormal, raised)
+    raised = np.where((raised == 0.0) & (epsilon > 0.0), SUBNORMAL, raised)
     return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))  # [note: amplify-3]
 
 

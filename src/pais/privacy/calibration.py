@@ -93,7 +93,6 @@ def calibrate(
     delta: float = 0.0,
     noise: float | None = None,
     sample_size: float | None = None,
-    uniform_share: float = 0.5,
     max_epsilon_if_kept: float | None = None,
 ) -> Calibration:
     """Solve for whichever of `epsilon`, `noise` and `sample_size` is omitted.
@@ -112,8 +111,6 @@ def calibrate(
         guarantee, and the rule takes as few rows as it can at that noise ("sampling for free").
     delta : float
         > 0 for a `ShiftProfile`, 0 for a pure one.
-    uniform_share : float
-        For the coreset rule.
     max_epsilon_if_kept : float, optional
         Largest epsilon allowed for a record given that it was kept; None = epsilon + 15. Noise and probabilities are
         raised until this limit holds.
@@ -138,16 +135,13 @@ def calibrate(
         raise ArgumentError(
             f"sampling={sampling!r} is unknown. Pass 'constrained', 'coreset', 'uniform', 'none' or a Rule."
         )
-    delta, share = validate.target_delta(delta), validate.share("uniform_share", uniform_share)
-    limit = validate.kept_limit(max_epsilon_if_kept, finite=True)
+    delta, limit = validate.target_delta(delta), validate.kept_limit(max_epsilon_if_kept, finite=True)
     solver: Solver
     if sampling == "constrained":
         solver = ConstrainedSolver(profile=profile, norms=norms, delta=delta, limit=limit)
     else:
         shape = UniformRule(rate=1.0) if sampling == "none" else sampling
-        solver = FixedShapeSolver(
-            profile=profile, norms=norms, delta=delta, limit=limit, sampling=shape, uniform_share=share
-        )
+        solver = FixedShapeSolver(profile=profile, norms=norms, delta=delta, limit=limit, sampling=shape)
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
     sample_size = None if sample_size is None else validate.positive("sample_size", sample_size)
@@ -157,26 +151,15 @@ def calibrate(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."
         )
-    if isinstance(sampling, Rule) or sampling == "none":
-        sample_size = _fixed_size(sampling, norms, epsilon, noise, sample_size)
-    return _solved(solver, epsilon, noise, sample_size)
-
-
-def _fixed_size(
-    sampling: Rule | Sampling,
-    norms: NormDistribution,
-    epsilon: float | None,
-    noise: float | None,
-    sample_size: float | None,
-) -> float:
-    """The sample size of a rule that is given, or of all rows. Raises if more is stated than can be solved for."""
     if isinstance(sampling, Rule):
         if epsilon is None or noise is not None or sample_size is not None:
             raise ArgumentError("sampling is a Rule, which has a fixed sample size. Pass epsilon alone.")
-        return norms.expected_size(sampling)
-    if (epsilon is None) == (noise is None) or sample_size is not None:
-        raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
-    return norms.n_rows
+        sample_size = norms.expected_size(sampling)
+    elif sampling == "none":
+        if (epsilon is None) == (noise is None) or sample_size is not None:
+            raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
+        sample_size = norms.n_rows
+    return _solved(solver, epsilon, noise, sample_size)
 
 
 def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_size: float | None) -> Calibration:
@@ -184,7 +167,8 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
     solves_noise = noise is None
     if epsilon is not None and noise is None:
         if sample_size is None:
-            noise = solver.free_noise(epsilon)
+            # The noise at which sampling needs no more noise than all rows.
+            noise = solver.noise_of_all_rows(epsilon) * (1.0 + solver.room)
             rule = solver.solve_rule(epsilon, noise)
         else:
             noise, rule = solver.solve_noise(epsilon, sample_size)
@@ -206,7 +190,7 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
         sample_size=solver.norms.expected_size(rule),
         rule=rule,
         profile=solver.profile.with_noise(noise),
-        radius=solver.radius,
+        radius=solver.norms.radius,
     )
 
 
@@ -218,7 +202,7 @@ class Solver(ABC):
     norms: NormDistribution
     delta: float
     limit: float | None
-    #: Relative room that `free_noise` leaves for the gap of a numerical certificate.
+    #: Relative room of a noise that is not solved for, which covers the gap of a numerical certificate.
     room: ClassVar[float] = 0.0
 
     @abstractmethod
@@ -233,29 +217,21 @@ class Solver(ABC):
     def solve_rule(self, epsilon: float, noise: float) -> Rule:
         """The rule that keeps the fewest rows for this epsilon and noise."""
 
-    @property
-    def radius(self) -> float:
-        return self.norms.radius
-
     def noise_of_all_rows(self, epsilon: float) -> float:
         """Smallest noise that meets the guarantee if all rows are used."""
         if not isinstance(self.profile, ShiftProfile):
             # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
             least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
             return _representable(least, "noise")
-        at_one = float(self.profile(1.0, self.radius))
+        at_one = float(self.profile(1.0, self.norms.radius))
         return _representable(at_one / largest_shift(epsilon, self.delta) * (1.0 + _SHIFT_SLACK), "noise")
 
-    def free_noise(self, epsilon: float) -> float:
-        """The noise for `solve_rule` at which sampling needs no more noise than all rows."""
-        return self.noise_of_all_rows(epsilon) * (1.0 + self.room)
-
     def epsilon_of_all_rows(self, noise: float) -> float:
-        return epsilon_without_sampling(self.profile.with_noise(noise), self.radius, self.delta, n_knots=64)
+        return epsilon_without_sampling(self.profile.with_noise(noise), self.norms.radius, self.delta, n_knots=64)
 
     def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
         profile = self.profile.with_noise(noise)
-        return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
+        return worst_case_if_kept(rule, profile, radius=self.norms.radius, delta=self.delta).upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +275,7 @@ class ConstrainedSolver(Solver):
         # [note: calibrate-3]
         return ConstrainedRule(
             profile=self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             epsilon=epsilon,
             delta=self.delta,
             max_epsilon_if_kept=kept_limit(epsilon, self.limit),
@@ -322,7 +298,7 @@ class ConstrainedSolver(Solver):
     @functools.cached_property
     def _search_shifts(self) -> tuple[FloatArray, FloatArray | None]:
         """A few knots, and the Gaussian shifts there at weight 1 and noise factor 1; None for pure losses."""
-        knots = knot_norms(self.radius, _SEARCH_KNOTS)
+        knots = knot_norms(self.norms.radius, _SEARCH_KNOTS)
         return knots, self.profile.shift(knots) if isinstance(self.profile, ShiftProfile) else None
 
 
@@ -343,7 +319,6 @@ class FixedShapeSolver(Solver):
     """
 
     sampling: Literal["coreset", "uniform"] | Rule
-    uniform_share: float
     room = 4 * CERTIFIED_TOLERANCE
 
     def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
@@ -351,7 +326,7 @@ class FixedShapeSolver(Solver):
         epsilon = worst_case(
             rule,
             self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             delta=self.delta if self.delta > 0.0 else None,
             tolerance=CERTIFIED_TOLERANCE,
         ).upper
@@ -371,7 +346,10 @@ class FixedShapeSolver(Solver):
         return noise, rule
 
     def solve_rule(self, epsilon: float, noise: float) -> Rule:
-        largest = self._largest_size()
+        norms = self.norms
+        largest = norms.n_rows
+        if self.sampling != "uniform":
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
         if self._excess(self._rule_of_size(largest), epsilon, noise) > 0.0:
             reachable, _ = self.solve_epsilon(noise, largest)
             raise UnreachableError(
@@ -398,39 +376,31 @@ class FixedShapeSolver(Solver):
             sample_size=sample_size,
             n_rows=self.norms.n_rows,
             mean_square_norm=self.norms.mean_square_norm,
-            radius=self.radius,
-            uniform_share=self.uniform_share,
+            radius=self.norms.radius,
         )
-
-    def _largest_size(self) -> float:
-        if self.sampling == "uniform":
-            return self.norms.n_rows
-        return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
 
     def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
-        excess = self._guarantee_excess(rule, epsilon, noise)
-        if excess > 0.0:
-            return excess
-        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
-        return excess if kept <= 0.0 else kept
-
-    def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
+        # Gaussian noise is compared by delta, which needs no inverse.
         gaussian = isinstance(self.profile, ShiftProfile)
         worst = worst_case(
             rule,
             self.profile.with_noise(noise),
-            radius=self.radius,
+            radius=self.norms.radius,
             epsilon=epsilon if gaussian else None,
             tolerance=CERTIFIED_TOLERANCE,
             enough=0.5 * (self.delta if gaussian else epsilon),
         ).upper
-        if not gaussian:
-            return worst / epsilon - 1.0  # [note: calibrate-4]
-        gap = float(np.log(worst) - np.log(self.delta))
-        # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
-        return gap if worst <= self.delta else max(gap, ULP)
+        if gaussian:
+            excess = float(np.log(worst) - np.log(self.delta))
+            # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
+            excess = excess if worst <= self.delta else max(excess, ULP)
+        else:
+            excess = worst / epsilon - 1.0  # [note: calibrate-4]
+        if excess > 0.0:
+            return excess
+        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
+        return excess if kept <= 0.0 else kept
 
 
 def _smallest(

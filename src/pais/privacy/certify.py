@@ -13,7 +13,7 @@ import numpy as np
 from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
-from pais.privacy.amplification import amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
+from pais.privacy.amplification import SUBNORMAL, amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule
 
@@ -26,6 +26,10 @@ _MOST_CELLS = 2**18
 #: Tolerance of calibration and of certificates: the noise is at most this share larger than it must be. Both must use
 #: the same value to agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
+
+# The loss is rounded up by at most 64 ulps and the profile by 2 ulps, which sampling can magnify up to 70 times. An
+# attained value must not be rounded up, so it is lowered by more than that.
+_ATTAINED_ULPS = 256.0
 
 #: Tolerance for the loss of kept records, which is only compared with a limit and needs fewer digits.
 KEPT_TOLERANCE = 1e-4
@@ -149,8 +153,8 @@ def worst_case_if_kept(
         upper, attained = invert_delta(np.full(2, delta), shifts, np.ones(2))  # [note: kept-4]
     return WorstCase(
         quantity="epsilon if kept",
-        upper=_raised(upper),
-        attained=min(_lowered(attained), float(upper)),
+        upper=float(round_up(np.array(upper))),
+        attained=min(float(round_down(np.array(attained), _ATTAINED_ULPS)), float(upper)),
         at_norm=at_norm,
     )
 
@@ -173,12 +177,16 @@ def _supremum(
     """Return an upper bound on the supremum over the ball, the largest value seen, and the norm where it was seen."""
     # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile and rule.linear_between_breakpoints:
-        upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
+        # The loss decreases as the probability grows, so the smallest probability gives the bound.
+        points = rule.probes(radius)
+        smallest, _ = _spread(rule, points, points)
+        upper = float(np.max(bound(smallest, smallest, round_up(points, 16.0))))  # [note: worst-2]
+        attained, at_norm = _largest(rule, bound, points)
     else:
         upper, attained, at_norm = _refine(rule, bound, rule.breakpoints(radius), tolerance, enough)
     if not upper >= 0.0:
         raise ConvergenceError("the loss of the profile is NaN somewhere on the ball. Correct the profile.")
-    return upper, attained, at_norm
+    return float(round_up(np.array(upper))), float(round_down(np.array(attained), _ATTAINED_ULPS)), at_norm
 
 
 def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:
@@ -194,7 +202,7 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
         return "delta", lambda low, high, norm: (
             # Adding the smallest subnormal keeps this an upper bound where exp underflows.
             np.exp(log_amplified_delta(np.full_like(norm, fixed_epsilon), profile.loss(1.0 / low, norm), high))
-            + np.finfo(np.float64).smallest_subnormal
+            + SUBNORMAL
         )
     if epsilon is not None:
         raise ArgumentError(
@@ -207,14 +215,6 @@ def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, 
     """Bounds on the probability over (low, high], widened to cover the rounding errors of the rule's evaluation."""
     smallest, largest = rule.bounds(low, high)
     return round_down(smallest, 16.0), np.minimum(round_up(largest, 16.0), 1.0)  # [note: worst-1]
-
-
-def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
-    # For a linear profile the loss decreases as the probability grows, so the smallest probability gives the bound.
-    smallest, _ = _spread(rule, points, points)
-    upper = bound(smallest, smallest, round_up(points, 16.0))  # [note: worst-2]
-    attained, at_norm = _largest(rule, bound, points)
-    return _raised(np.max(upper)), _lowered(attained), at_norm
 
 
 def _refine(
@@ -232,16 +232,18 @@ def _refine(
         cells = np.argmax(upper, keepdims=True)
         for _ in range(2):
             attained, at_norm = max((attained, at_norm), _largest(rule, bound, high[cells]))
-            unresolved = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
+            # Absolute for losses from 1 to 1000, else relative; losses above 1000 do not need six decimals.
+            gap = tolerance * min(1.0, attained) * max(1.0, attained / 1000.0)
+            unresolved = splittable & (upper > max(attained + gap, enough))
             cells = np.flatnonzero(unresolved)
             if cells.size == 0:
                 break
         closed = float(np.max(upper[~unresolved], initial=closed))  # [note: worst-4]
         if cells.size == 0:
-            return _raised(closed), _lowered(attained), at_norm
+            return closed, attained, at_norm
         low, middle, high, upper = low[unresolved], middle[unresolved], high[unresolved], upper[unresolved]
         if low.size > _MOST_CELLS:
-            return _raised(max(closed, np.max(upper))), _lowered(attained), at_norm
+            return max(closed, float(np.max(upper))), attained, at_norm
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
 
 
@@ -253,37 +255,21 @@ def _largest(rule: Rule, bound: _Bound, norms: FloatArray) -> tuple[float, float
     return float(loss[best]), float(norms[best])
 
 
-def _allowed_gap(loss: float, tolerance: float) -> float:
-    """Allowed gap: absolute for losses from 1 to 1000, else relative; losses above 1000 do not need six decimals."""
-    return tolerance * min(1.0, loss) * max(1.0, loss / 1000.0)
-
-
-def _raised(value: float) -> float:
-    return float(round_up(np.array(value, dtype=np.float64)))
-
-
-def _lowered(value: float) -> float:
-    # The loss is rounded up by at most 64 ulps and the profile by 2 ulps, which sampling can magnify up to 70 times.
-    # An attained value must not be rounded up, so lower it by more than that.
-    return float(round_down(np.array(value, dtype=np.float64), 256.0))
-
-
 def _promised_target(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
-    """The target a constrained rule guarantees, if it was built for this profile or for one with larger losses."""
-    if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
+    """The target a constrained rule guarantees, if its parameters show that `profile` never has a larger loss."""
+    if not isinstance(rule, ConstrainedRule):
+        return None
+    planned = rule.profile
+    covered = planned == profile
+    if type(planned) is LinearProfile and type(profile) is LinearProfile:
+        covered = profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
+    for custom in (CustomProfile, CustomShiftProfile):
+        if type(planned) is custom and type(profile) is custom:
+            covered = planned.function == profile.function and planned.noise <= profile.noise  # [note: worst-8]
+    if not covered:
         return None
     if not isinstance(profile, ShiftProfile):
         return rule.epsilon
     if epsilon is not None:
         return rule.delta if epsilon >= rule.epsilon else None
     return rule.epsilon if delta is not None and delta >= rule.delta else None
-
-
-def _covers(planned: Profile, profile: Profile) -> bool:
-    """Whether the parameters show that `profile` never has a larger loss than the `planned` profile."""
-    if type(planned) is LinearProfile and type(profile) is LinearProfile:
-        return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
-    for custom in (CustomProfile, CustomShiftProfile):
-        if type(planned) is custom and type(profile) is custom:
-            return planned.function == profile.function and planned.noise <= profile.noise  # [note: worst-8]
-    return planned == profile

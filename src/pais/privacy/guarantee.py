@@ -6,12 +6,12 @@ import math
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from pais._base import validate
 from pais._base.numerics import exact, lowered, raised
-from pais.errors import ArgumentError, PrivacyWarning
+from pais.errors import PrivacyWarning
 
 #: Upper limit on the default delta. A customary value: at most a tenth of a row in 100,000 rows.
 LARGEST_DEFAULT_DELTA = 1e-6
@@ -28,8 +28,7 @@ STATED_ROWS = "default for the stated number of rows"
 SURVEYED_ROWS = "default for the surveyed number of rows; over all tables delta is at most 1e-06"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeltaChoice:
+class DeltaChoice(NamedTuple):
     """The delta of one release. It is public.
 
     Attributes
@@ -45,16 +44,6 @@ class DeltaChoice:
     used: float
     certified: float
     basis: str
-
-    def __post_init__(self) -> None:
-        used, certified = validate.target_delta(self.used), validate.target_delta(self.certified)
-        if certified < used:
-            raise ArgumentError(
-                f"certified_delta={certified!r} is below delta={used!r}. Pass at least delta, or leave it out."
-            )
-        validate.text("delta_basis", self.basis)
-        object.__setattr__(self, "used", used)
-        object.__setattr__(self, "certified", certified)
 
 
 def default_delta(n_rows: float) -> float:
@@ -78,19 +67,14 @@ def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed
     `tests/unit/privacy/test_delta.py`.
     """
     if delta is not None:
-        return DeltaChoice(used=delta, certified=delta, basis=STATED)
+        stated = validate.target_delta(delta)
+        return DeltaChoice(used=stated, certified=stated, basis=STATED)
     if not gaussian:
         return DeltaChoice(used=0.0, certified=0.0, basis=PURE_NOISE)
     used = default_delta(n_rows)
     if surveyed:
         return DeltaChoice(used=used, certified=LARGEST_DEFAULT_DELTA, basis=SURVEYED_ROWS)  # [note: release-9]
     return DeltaChoice(used=used, certified=used, basis=STATED_ROWS)
-
-
-def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) -> float:
-    """The delta to request from a ledger before any row is read; `n_rows` is None if it is not surveyed yet."""
-    rows = 1.0 if n_rows is None else n_rows
-    return chosen_delta(delta, gaussian=gaussian, n_rows=rows, surveyed=n_rows is None).certified
 
 
 def epsilon_concern(epsilon: float) -> str | None:

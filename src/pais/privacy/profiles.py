@@ -371,14 +371,10 @@ class GaussianProfile(ShiftProfile):
         for name in ("count_scale", "sum_scale", "square_scale"):
             object.__setattr__(self, name, validate.positive_or_infinite(name, getattr(self, name)))
         object.__setattr__(self, "n_iterations", validate.count("n_iterations", self.n_iterations))
-        if self._scales == (math.inf, math.inf, math.inf):
+        if math.isinf(min(self.count_scale, self.sum_scale, self.square_scale)):
             raise ArgumentError(
                 "count_scale, sum_scale and square_scale are all infinite, so nothing is released. Make one finite."
             )
-
-    @property
-    def _scales(self) -> tuple[float, float, float]:
-        return self.count_scale, self.sum_scale, self.square_scale
 
     def shift(self, norm: FloatArray) -> FloatArray:
         count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
@@ -391,7 +387,8 @@ class GaussianProfile(ShiftProfile):
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = validate.positive("noise", noise)
         # Round the scales down, toward more loss. A finite scale stays finite, since infinity means "not released".
-        count, total, square = (float(multiply_down(scale, noise)) for scale in self._scales)
+        scales = (self.count_scale, self.sum_scale, self.square_scale)
+        count, total, square = (float(multiply_down(scale, noise)) for scale in scales)
         return GaussianProfile(count, total, self.n_iterations, square)  # [note: profile-7]
 
     def __add__(self, other: GaussianProfile) -> GaussianProfile:
@@ -531,13 +528,21 @@ class CustomProfile(PureProfile):
         validate.target_delta(delta)
         norm, weight = np.meshgrid(np.linspace(0.0, radius, _NORMS), _WEIGHTS, indexing="ij")
         loss = self.loss(weight, norm)
+        budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
+        exceeded = bool(np.all(loss[:, -1] > budget))
         return Assumptions(
             monotone=_search_finding(
                 "the loss never decreases in weight or norm",
                 bool(np.any(np.diff(loss, axis=0) < 0.0) or np.any(np.diff(loss, axis=1) < 0.0)),
             ),
             feasible=_search_finding("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
-            unbounded=_unbounded(loss[:, -1], epsilon),
+            unbounded=Finding(
+                statement="the loss exceeds every budget at some weight",
+                # A finite grid can neither prove nor refute unbounded growth.
+                verdict=Verdict.NOT_REFUTED,
+                reason=f"{'exceeded at every' if exceeded else 'not exceeded at some'} tried norm at weight "
+                f"{_WEIGHTS[-1]:g}",
+            ),
             strongly_convex=self._convexity_finding(weight, norm, loss),
             **self._sampling_findings(weight, norm, loss),
         )
@@ -662,14 +667,6 @@ def _checked(name: str, values: object, inputs: FloatArray, *, signed: bool = Fa
     return array
 
 
-def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
-    """Finding on unbounded growth. A finite grid can neither prove nor refute it."""
-    budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
-    exceeded = bool(np.all(loss > budget))
-    reason = f"{'exceeded at every' if exceeded else 'not exceeded at some'} tried norm at weight {_WEIGHTS[-1]:g}"
-    return Finding(statement="the loss exceeds every budget at some weight", verdict=Verdict.NOT_REFUTED, reason=reason)
-
-
 def _search_finding(
     statement: str, counterexample: bool | np.bool_, tried: str = f"{_NORMS} norms x {_WEIGHTS.size} weights"
 ) -> Finding:
@@ -693,8 +690,9 @@ def add_profiles(profiles: Sequence[P]) -> P:
 
 def _total(profiles: Sequence[GaussianProfile]) -> GaussianProfile:
     rounds = [profile.n_iterations for profile in profiles]
-    scales = zip(*(profile._scales for profile in profiles), strict=True)
-    count, total, square = (_joint_scale(rounds, parts) for parts in scales)
+    count = _joint_scale(rounds, [profile.count_scale for profile in profiles])
+    total = _joint_scale(rounds, [profile.sum_scale for profile in profiles])
+    square = _joint_scale(rounds, [profile.square_scale for profile in profiles])
     return GaussianProfile(count, total, square_scale=square)
 
 

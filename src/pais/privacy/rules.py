@@ -17,7 +17,7 @@ from pais._base.files import stored
 from pais._base.numerics import ULP, FloatArray, lowered, round_up
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, kept_limit
-from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, ShiftProfile
 from pais.privacy.weights import SMALLEST_PROBABILITY, solve_weights
 
 
@@ -134,8 +134,6 @@ class UniformRule(Rule):
             rule=f"a probability in [{SMALLEST_PROBABILITY}, 1]",
             low=SMALLEST_PROBABILITY,
             high=1.0,
-            open_low=False,
-            open_high=False,
         )
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "radius", validate.positive_or_infinite("radius", self.radius))
@@ -213,7 +211,7 @@ class CoresetRule(Rule):
         return np.array([0.0, radius])
 
 
-def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
+def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float = 0.5) -> float:
     """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
     if mean_square_norm <= 0.0:
         raise ArgumentError(
@@ -291,7 +289,14 @@ class ConstrainedRule(Rule):
                 reachable=reachable,
             ) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
-        object.__setattr__(self, "_values", _rising(probabilities))
+        # Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
+        risen = np.maximum.accumulate(probabilities)
+        fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
+        if fallen.size:
+            # The feasible weights of a custom profile are not one interval, so a raised probability may be infeasible.
+            # From here on, use weight 1, which is always feasible.
+            risen[fallen[0] :] = 1.0  # [note: table-6]
+        object.__setattr__(self, "_values", risen)
         object.__setattr__(self, "_knots", knots)
         validate.freeze(self._values, self._knots)
 
@@ -309,6 +314,8 @@ class ConstrainedRule(Rule):
             probability = _chord(norm, self.radius, self._knots, self._values)
             probability *= 1.0 + 4 * ULP  # [note: table-4]
             return np.minimum(probability, 1.0, out=probability)
+        if self._values[0] == self._values[-1]:
+            return np.full(norm.shape, self._values[0])
         return self._values.take(_step_up(norm, self.radius, self._knots))  # [note: table-5]
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -324,20 +331,11 @@ class ConstrainedRule(Rule):
         )  # [note: table-7]
 
     def breakpoints(self, radius: float) -> FloatArray:
-        return np.append(self._knots[self._knots < radius], radius)
-
-
-def _rising(probabilities: FloatArray) -> FloatArray:
-    """Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
-
-    A decrease larger than rounding error happens only if the feasible weights of a custom profile are not one interval.
-    A raised probability might then be infeasible. From that knot on, use weight 1, which is always feasible.
-    """
-    risen = np.maximum.accumulate(probabilities)
-    fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
-    if fallen.size:
-        risen[fallen[0] :] = 1.0  # [note: table-6]
-    return risen
+        points = self._knots
+        if type(self) is ConstrainedRule and type(self.profile) is GaussianProfile:
+            # Of several knots with equal values, only the last is a breakpoint. The loss is largest there, too.
+            points = points[np.concatenate([[True], self._values[1:-1] != self._values[2:], [True]])]  # [note: table-8]
+        return np.append(points[points < radius], radius)
 
 
 def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
@@ -492,6 +490,7 @@ class NormDistribution:
     norms: FloatArray
     masses: FloatArray
     radius: float
+    n_rows: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", validate.radius(self.radius))
@@ -506,6 +505,7 @@ class NormDistribution:
             )
         object.__setattr__(self, "norms", np.minimum(norms, self.radius))
         object.__setattr__(self, "masses", masses)
+        object.__setattr__(self, "n_rows", n_rows)
         validate.freeze(self.norms, self.masses)
 
     def __repr__(self) -> str:
@@ -574,10 +574,6 @@ class NormDistribution:
         """Rebuild a distribution from its description."""
         norms, masses = (np.asarray(described[name], dtype=np.float64) for name in ("norms", "masses"))
         return cls(norms=norms, masses=masses, radius=described["radius"])
-
-    @property
-    def n_rows(self) -> float:
-        return float(self.masses.sum())
 
     @property
     def mean_square_norm(self) -> float:

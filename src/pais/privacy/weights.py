@@ -47,6 +47,9 @@ WEIGHT_CAP = 1.0 / SMALLEST_PROBABILITY
 #: Losses of kept records stay below this fraction of their limit, to cover the rounding of look-up and certificate.
 KEPT_ROOM = 1.0 - 1e-12
 
+# Number of equal shifts that are solved for instead of many. NumPy rounds the functions of single numbers differently.
+_FEW = 16
+
 # Final width of the solver brackets, in log(weight).
 _LOG_TOLERANCE = 2e-14
 
@@ -118,6 +121,9 @@ def solve_weights(
     if isinstance(profile, ShiftProfile):
         gaussian_delta(delta)
         at_one = profile.shift(norm)
+        if norm.size > _FEW and np.all(at_one == at_one[0]):
+            # The loss does not depend on the norm, so one weight is that of all norms.
+            return np.full_like(at_one, solve_weights(profile, norm[:_FEW], epsilon, delta, limit)[0])
         most_shift = math.inf if math.isinf(limit) else largest_shift(limit, delta)
         return limited(first_crossing_weight(at_one, epsilon, delta, most_shift), at_one, most_shift)
     if not isinstance(profile, PureProfile):

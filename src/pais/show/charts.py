@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from pais._base.cards import number
 N_COLOURS = 6
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar from zero with an error bar, and a level at which a short line crosses it."""
 
     x: float
@@ -96,15 +95,14 @@ class Chart:
 #: Number of colour steps on each side of the middle; ``style.css`` has a colour for each.
 N_STEPS = 4
 
-# A phone shows at most this many columns of numbers at once, and paper this many; seen in a browser.
-_SHOWN_ON_A_PHONE, _PRINTED_TOGETHER = 4, 10
+#: A phone shows at most this many columns of numbers at once, and paper the other number; seen in a browser.
+SHOWN_ON_A_PHONE, _PRINTED_TOGETHER = 4, 10
 
 # The farthest end of an axis: the length of an axis between two such ends is a finite double.
 _FARTHEST = 1e300
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """A value in a table.
 
     Attributes
@@ -133,16 +131,8 @@ class Cell:
     doubt: str = ""
     kind: str | None = None
 
-    @property
-    def style(self) -> str:
-        if self.kind is not None:
-            return self.kind
-        step = int(np.clip(round(self.level * N_STEPS), -N_STEPS, N_STEPS)) + N_STEPS
-        return "weak" if self.weak else f"heat-{step}"
 
-
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Heading of a row or of a column: a name that may wrap, the index of a center, or the name of counts."""
 
     name: str
@@ -152,8 +142,7 @@ class Head:
     upright: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(NamedTuple):
     """A table of coloured cells. It scrolls on a screen. A wide one has a copy in blocks of columns for paper.
 
     Attributes
@@ -174,21 +163,13 @@ class Table:
     n_leading: int = 0
 
     @property
-    def whole(self) -> range:
-        return range(len(self.columns))
-
-    @property
     def blocks(self) -> list[list[int]]:
         """The columns of each table on paper; empty if the whole table has room there."""
-        places = self.whole[self.n_leading :]
+        places = range(self.n_leading, len(self.columns))
         if len(places) <= _PRINTED_TOGETHER:
             return []
         parts = np.array_split(places, -(-len(places) // _PRINTED_TOGETHER))
         return [[*range(self.n_leading), *part.tolist()] for part in parts]
-
-    @staticmethod
-    def is_wide(n_columns: int) -> bool:
-        return n_columns > _SHOWN_ON_A_PHONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,16 +208,12 @@ class Axis:
         low, high = ("0" if end == 0.0 else number(end, 3) for end in (self.low, self.high))
         return low, self.name or ("0" if self.low < 0.0 < self.high else ""), high
 
-    def holds(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
     def across(self, value: float) -> float:
         share = (min(max(value, self.low), self.high) - self.low) / max(self.high - self.low, 1e-300)
         return self._margin + share * (self.width - 2.0 * self._margin)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BarRow:
+class BarRow(NamedTuple):
     """A row with an error bar: a value and the ends of its interval, or None where nothing is drawn; and its cells."""
 
     head: Head
@@ -246,8 +223,7 @@ class BarRow:
     words: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BarTable:
+class BarTable(NamedTuple):
     """A table whose second column is drawn. `words` is the heading of a last column of text, if there is one."""
 
     caption: str
@@ -256,7 +232,3 @@ class BarTable:
     columns: Sequence[str]
     rows: Sequence[BarRow]
     words: str = ""
-
-    @property
-    def is_wide(self) -> bool:
-        return Table.is_wide(2 + len(self.columns))

@@ -27,7 +27,7 @@ from pais.data.cells import with_article
 from pais.errors import ArgumentError
 from pais.planning.explain import assumption_lines, record_losses
 from pais.planning.plan import Fit, Plan
-from pais.show.charts import N_COLOURS, N_STEPS, Chart
+from pais.show.charts import N_COLOURS, N_STEPS, SHOWN_ON_A_PHONE, Chart
 from pais.show.results import Plain, Results
 from pais.show.text import PLUS_MINUS, as_sentence, full_sentence, percent, price, whole
 
@@ -104,6 +104,12 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     stated = ReportHeader() if header is None else header
     validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")
     page, certificate, plan, survey = templates().get_template("page.html"), fit.certificate, fit.plan, fit.survey
+    ball, surveyed = plan.ball, "norms"
+    if survey is not None and ball.center == survey.ball.center:
+        # A survey offers the edges of its bins as the radius. They do not include the constant coordinate.
+        radius = math.sqrt(ball.radius**2 - ball.constant**2)
+        if np.isclose(survey.norms.norms, radius, rtol=1e-12).any():
+            surveyed = "radius and norms"
     return page.render(
         assumptions=[line for line in assumption_lines(plan) if line],
         best_guess=best_guess(certificate.epsilon, certificate.delta),
@@ -120,10 +126,10 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
         sample=None if plan.norms is None else Sample(fit, results),
         secure=certificate.secure_randomness and (survey is None or survey.secure_randomness),
         survey=survey,
-        surveyed="radius and norms" if _has_surveyed_radius(fit) else "norms",
+        surveyed=surveyed,
         title=results.title if stated.title is None else stated.title,
         unit=None if certificate.neighbours == ONE_ROW else unit_of(certificate.neighbours),
-        verdict=Verdict.of(results),
+        verdict=verdict_of(results),
     )
 
 
@@ -187,7 +193,8 @@ def templates() -> Environment:
         "whole": whole,
         "with_article": with_article,
     }
-    environment.globals |= {"n_colours": N_COLOURS, "n_steps": N_STEPS, "pm": PLUS_MINUS, "times": TIMES}
+    environment.globals |= {"n_colours": N_COLOURS, "n_steps": N_STEPS, "phone_columns": SHOWN_ON_A_PHONE}
+    environment.globals |= {"pm": PLUS_MINUS, "times": TIMES}
     return environment
 
 
@@ -200,36 +207,20 @@ def best_guess(epsilon: float, delta: float) -> str:
     return f"{min(math.ceil(1000.0 * success - 1e-9) / 10.0, 100.0):.1f}%"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The answer to the first question of a reader: how much of this can be read above the noise."""
+def verdict_of(results: Results) -> dict[str, Any] | None:
+    """The answer to the first question of a reader: how much of a result can be read above the noise.
 
-    mood: str
-    headline: str
-    advice: tuple[str, ...]
-    meaning: str
-
-    @classmethod
-    def of(cls, results: Results) -> Verdict | None:
-        """The verdict of a result, if it has one. If there is a concern, its first sentence is the headline."""
-        if results.verdict is None:
-            return None
-        share, verdict = results.readable, f"{as_sentence(results.verdict)}."
-        mood = "good" if share >= _GOOD else "mixed" if share >= _POOR else "poor"
-        if results.concern is None:
-            return cls(mood, verdict, (), results.meaning)
-        headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", full_sentence(results.concern), maxsplit=1)
-        return cls("mixed" if mood == "good" else mood, headline, (*rest, verdict), results.meaning)
-
-
-def _has_surveyed_radius(fit: Fit) -> bool:
-    """Whether the plan took its radius from the survey, which only offers the edges of its bins."""
-    ball, survey = fit.plan.ball, fit.survey
-    if survey is None or ball.center != survey.ball.center:
-        return False
-    # Surveyed norms do not include the constant coordinate, if there is one.
-    radius = math.sqrt(ball.radius**2 - ball.constant**2)
-    return bool(np.isclose(survey.norms.norms, radius, rtol=1e-12).any())
+    If there is a concern, its first sentence is the headline.
+    """
+    if results.verdict is None:
+        return None
+    share, verdict = results.readable, f"{as_sentence(results.verdict)}."
+    mood = "good" if share >= _GOOD else "mixed" if share >= _POOR else "poor"
+    if results.concern is None:
+        return {"mood": mood, "headline": verdict, "advice": (), "meaning": results.meaning}
+    headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", full_sentence(results.concern), maxsplit=1)
+    mood = "mixed" if mood == "good" else mood
+    return {"mood": mood, "headline": headline, "advice": (*rest, verdict), "meaning": results.meaning}
 
 
 class Sample:
@@ -261,45 +252,36 @@ class Curves:
         losses = record_losses(plan, shares * plan.ball.radius)
         self.kept, self.loss = float(kept.min()), float(losses.max())
         self.samples_by_norm = bool(kept[0] < kept[-1])
-        self.kept_is_flat, self.loss_is_flat = _is_flat(kept), _is_flat(losses)
+        # A chart of a flat curve would show a horizontal line.
+        self.kept_is_flat, self.loss_is_flat = (
+            bool(np.isfinite(curve).all() and np.ptp(curve) <= _FLAT * curve.max()) for curve in (kept, losses)
+        )
         self.all_kept = self.kept >= _ALL_ROWS
         self.is_even = bool(losses.min() > 0.999 * plan.epsilon)
         self.earlier = sum(part.epsilon for part in plan.spent)
         places = range(0, _CURVE_POINTS, _TABLE_STEP)
         self.rows = [(f"{shares[i]:.2f}", number(kept[i]), number(1.0 / kept[i]), price(losses[i])) for i in places]
-        probability = self._chart(
-            "kept",
-            "Sampling probability",
+        ends = (
             f"From {number(kept[0])} at the smallest norm to {number(kept[-1])} at the radius.",
-            shares,
-            kept,
-        )
-        loss = self._chart(
-            "loss",
-            "Loss of a record (epsilon)",
             f"From {price(losses[0])} at the smallest norm to {price(losses[-1])} at the radius, never above "
             f"{price(plan.epsilon)}.",
-            shares,
-            losses,
-            limit=plan.epsilon,
-            limit_label=f"certified: {price(plan.epsilon)}",
         )
-        self.charts = [probability] * (not self.kept_is_flat) + [loss] * (not self.loss_is_flat)
-
-    @staticmethod
-    def _chart(name: str, title: str, description: str, x: FloatArray, y: FloatArray, **limit: Any) -> Chart:
-        return Chart(
-            name=name,
-            title=title,
-            description=description,
-            x_name="norm / radius",
-            x_range=(0.0, 1.0),
-            x_ticks=[(tick, f"{tick:g}") for tick in (0.0, 0.25, 0.5, 0.75, 1.0)],
-            curve=[point for point in zip(x.tolist(), y.tolist(), strict=True) if math.isfinite(point[1])],
-            **limit,
-        )
-
-
-def _is_flat(curve: FloatArray) -> bool:
-    """Whether a chart of the curve would show a horizontal line."""
-    return bool(np.isfinite(curve).all() and np.ptp(curve) <= _FLAT * curve.max())
+        limit = {"limit": plan.epsilon, "limit_label": f"certified: {price(plan.epsilon)}"}
+        curves: list[tuple[str, str, str, FloatArray, dict[str, Any]]] = []
+        if not self.kept_is_flat:
+            curves.append(("kept", "Sampling probability", ends[0], kept, {}))
+        if not self.loss_is_flat:
+            curves.append(("loss", "Loss of a record (epsilon)", ends[1], losses, limit))
+        self.charts = [
+            Chart(
+                name=name,
+                title=title,
+                description=description,
+                x_name="norm / radius",
+                x_range=(0.0, 1.0),
+                x_ticks=[(tick, f"{tick:g}") for tick in (0.0, 0.25, 0.5, 0.75, 1.0)],
+                curve=[point for point in zip(shares.tolist(), y.tolist(), strict=True) if math.isfinite(point[1])],
+                **more,
+            )
+            for name, title, description, y, more in curves
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -194,21 +195,20 @@ class StatisticResults(Results):
         tables = []
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
-            rows = [self._bar_row(row, column) for row in group]
+            rows = []
+            for row in group:
+                cell, shown = self._cell(row, column), self._shown(row, column)
+                bar = None if np.isnan(shown).any() else shown
+                rows.append(BarRow(head=Head(self.rows[row][-1]), bar=bar, cells=[cell], weak=cell.weak))
             tables.append(BarTable(caption=caption, corner="", axis=axis, columns=[self.name], rows=rows))
         return tables
-
-    def _bar_row(self, row: int, column: int) -> BarRow:
-        cell, shown = self._cell(row, column), self._shown(row, column)
-        bar = None if np.isnan(shown).any() else shown
-        return BarRow(head=Head(self.rows[row][-1]), bar=bar, cells=[cell], weak=cell.weak)
 
     def _cell(self, row: int, column: int) -> Cell:
         value, low, high = self._shown(row, column)
         if np.isnan(value):
             return Cell(text="\u2013", weak=True, hint="not defined for this column")
         if self._dates[row, column]:
-            texts = [date_text(number) if np.isfinite(number) else "" for number in (value, low, high)]
+            texts = [date_text(math.floor(number)) if np.isfinite(number) else "" for number in (value, low, high)]
         else:
             counted = self.name in COUNTS or (self.rows and self.rows[row][-1] in COUNTS)
             width = high - low if np.isfinite(high - low) else 0.0

@@ -39,7 +39,7 @@ _EXACT = 2.0**53
 _ROOM = 1.0 - 2.0**-50
 
 #: Names of totals about people, for certificates and ledgers.
-NAMES = ("counts of people", "counts of rows", "totals", "histogram of rows")
+NAMES = ("counts of people", "counts of rows", "sums", "histogram of rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class PeopleTotals(VectorStatistic):
     Parameters
     ----------
     name : str
-        Name of the statistic, such as "totals".
+        Name of the statistic, such as "sums".
     blocks, by : tuples
         As in `VectorStatistic`.
     noise : LpNoise of order 1, GeometricNoise or GaussianNoise
@@ -218,10 +218,6 @@ class PeopleTotals(VectorStatistic):
             raise ArgumentError("each block needs a bound on what a person adds. Pass as many bounds as blocks.")
         if any(not 1.0 <= bound * STEPS_PER_ROW < 2.0**62 for bound in self.bounds):
             raise ArgumentError("a bound on what a person adds is in rows. Pass a number from 1e-9 to 4e9.")
-
-    @property
-    def order(self) -> None:
-        return None
 
     @property
     def _norm_order(self) -> float:

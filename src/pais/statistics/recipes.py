@@ -142,7 +142,7 @@ class PeopleCounts(Counts):
 class Sums(Recipe):
     """Sum of each column in own units; for booleans the number of true, for categories the number of rows in each."""
 
-    name, title, name_for_people = "sums", "sum", "totals"
+    name, title, name_for_people = "sums", "sum", "sums"
     has_dates = False
     power = 1
     needs_cells = False

@@ -17,8 +17,6 @@ from pais.data.sources import source
 from tests.conformance.missing.missing_sources import NAMES, SETTINGS, D, bad, columns_of, require_release, with_nulls
 from tests.conformance.streams import STREAMS
 
-pytestmark = pytest.mark.usefixtures("batches")
-
 Floats = NDArray[np.float64]
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, DPKMeans, UniformRule
@@ -30,8 +29,6 @@ from tests.conformance.missing.missing_sources import (
 )
 
 pytestmark = pytest.mark.usefixtures("batches")
-
-Floats = NDArray[np.float64]
 
 
 @pytest.mark.parametrize("form", ["array", "pandas", "polars", "Arrow", "Parquet", "CSV"])
@@ -88,12 +85,6 @@ def test_one_text_cell_in_a_million_does_not_make_a_column_text(tmp_path: Path) 
         (tmp_path / "rows.csv").write_text("\n".join(["x,y", *dirty]))
         assert source(tmp_path / "rows.csv").names == ("x", "y")
         pais.survey(tmp_path / "rows.csv", epsilon=1.0)
-
-
-def test_booleans_are_numbers_in_csv(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("x,y\ntrue,1\nFALSE,2\n1,3\nperhaps,4\n")
-    kept = pais.sample(tmp_path / "rows.csv", ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test")
-    assert sorted(kept.rows.tolist()) == [[0.0, 2.0], [1.0, 1.0], [1.0, 3.0]]
 
 
 def test_csv_cell_value_does_not_depend_on_other_cells(tmp_path: Path) -> None:

@@ -7,28 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from numpy.typing import NDArray
 
 import pais
-from pais import Ball, DataError, DPKMeans, UniformRule
+from pais import Ball, DataError, UniformRule
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import (
-    BAD_LINES,
     BALL,
     NAMES,
-    SECRET,
-    SETTINGS,
     D,
     N,
-    arrow_table,
     bad,
     columns_of,
-    csv_text,
     good,
     parquet,
     same_survey,
@@ -36,12 +28,10 @@ from tests.conformance.missing.missing_sources import (
     sources,
     with_bad,
     with_nulls,
-    written,
 )
 
 pytestmark = pytest.mark.usefixtures("batches")
 
-Floats = NDArray[np.float64]
 FORMS = list(sources(dirty=True))
 
 
@@ -69,37 +59,8 @@ def test_bad_rows_are_never_kept_and_do_not_change_a_seeded_sample(form: str, tm
     assert np.all(np.isfinite(every.rows))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_bad_rows_do_not_change_a_seeded_fit(form: str, tmp_path: Path) -> None:
-    clean, dirty = (sources(dirty=flag)[form](tmp_path) for flag in (False, True))
-    one, other = (DPKMeans(**SETTINGS).fit(data) for data in (clean, dirty))
-    assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
-    assert one.certificate_ == other.certificate_
-
-
-@pytest.mark.parametrize("form", ["array", "pandas", "polars", "Arrow", "Parquet", "CSV"])
-def test_bad_rows_do_not_change_the_score(form: str, tmp_path: Path) -> None:
-    rows = good()[:-1]
-    table = pa.table(with_nulls(np.concatenate([bad(), rows])), names=NAMES)
-    forms: dict[str, Callable[[], object]] = {
-        "array": lambda: np.concatenate([bad(), rows]),
-        "pandas": table.to_pandas,
-        "polars": lambda: pl.from_arrow(table),
-        "Arrow": lambda: table,
-        "Parquet": lambda: parquet(tmp_path, table, row_group_size=50),
-        "CSV": lambda: written(tmp_path, csv_text(BAD_LINES, rows)),
-    }
-    model = DPKMeans(**SETTINGS).fit(pd.DataFrame(columns_of(rows)))
-    expected = model.score(pd.DataFrame(columns_of(rows)))
-    dirty = forms[form]()
-    assert model.score(pd.DataFrame(dirty, columns=list(NAMES)) if form == "array" else dirty) == pytest.approx(
-        expected
-    )
-    assert pais.cost(dirty, model.cluster_centers_) == pytest.approx(-expected)
-
-
-@pytest.mark.parametrize("place", [0, 450, N])
-def test_bad_rows_in_a_table_with_a_key_do_not_change_other_rows(place: int, tmp_path: Path) -> None:
+def test_bad_rows_in_a_table_with_a_key_do_not_change_other_rows(tmp_path: Path) -> None:
+    place = 450
     table = pa.table(columns_of(good(), id=np.arange(N)))
     holes = pa.table([*with_nulls(bad()), pa.array(np.arange(len(bad())) + N)], names=[*NAMES, "id"])
     mixed = pa.concat_tables([table.slice(0, place), holes, table.slice(place)])
@@ -128,36 +89,6 @@ def test_rows_without_a_key_contribute_nothing(form: str, tmp_path: Path) -> Non
     assert same_survey(*(pais.survey(one, epsilon=1.0, random_state=3) for one in (clean, dirty)))
     with pytest.raises(DataError, match="id"):
         source(forms[form](), key="id", missing="error")
-
-
-def test_text_in_a_key_column_of_csv_drops_the_row(tmp_path: Path) -> None:
-    table = pa.table(columns_of(good(), id=np.arange(N)))
-    pa_csv.write_csv(table, tmp_path / "rows.csv")
-    with (tmp_path / "rows.csv").open("a") as file:
-        file.write(f"1,2,3,4,{SECRET}\n1,2,3,4,1.5\n1,2,3,4,99999999999999999999999\n")
-    assert np.array_equal(sampled(source(table, key="id")), sampled(source(tmp_path / "rows.csv", key="id")))
-
-
-def test_carried_columns_stay_beside_their_rows(tmp_path: Path) -> None:
-    rows = with_bad()[::-1]
-    table = pa.table(with_nulls(rows), names=NAMES).append_column(
-        "label", pa.array([f"r{i}" for i in range(len(rows))])
-    )
-    parquet(tmp_path, table, row_group_size=50)
-    pa_csv.write_csv(table, tmp_path / "rows.csv")
-    for data in (table, tmp_path / "rows.parquet", tmp_path / "rows.csv"):
-        engine = source(data, columns=list(NAMES), carry=["label"])
-        kept = pais.sample(engine, ball=Ball(radius=1e90), rule=UniformRule(rate=1.0)).spend("a test")
-        assert kept.carried is not None
-        labels = [int(label[1:]) for label in kept.carried.column("label").to_pylist()]
-        near = np.abs(kept.rows[:, 0]) < 1e80
-        assert np.array_equal(kept.rows[near], rows[labels][near])
-
-
-def test_a_release_with_secure_randomness_takes_bad_rows() -> None:
-    for data in (with_bad(), np.asfortranarray(with_bad()), arrow_table()):
-        model = DPKMeans(n_clusters=3, epsilon=2.0, delta=1e-6).fit(data)
-        assert np.all(np.isfinite(model.cluster_centers_))
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, UniformRule
@@ -19,7 +18,6 @@ from tests.conformance.spark.spark_rows import (
     FEATURES,
     D,
     Norms,
-    Rows,
     every_row,
     in_memory,
     in_order,
@@ -30,7 +28,6 @@ from tests.conformance.spark.spark_rows import (
 from tests.conftest import SPARK
 
 pytestmark = SPARK
-Floats = NDArray[np.float64]
 
 
 # -- columns -------------------------------------------------------------------------------------------------
@@ -70,21 +67,6 @@ def test_all_kinds_of_numbers_are_taken_and_vectors_have_names(spark: Any) -> No
     assert found.rows[order].tolist() == expected
     assert found.carried is not None
     assert found.carried.take(pa.array(order)).column("h").to_pylist() == [[7.0, 8.0, 9.0], [0.0, 5.0, 0.0]]
-
-
-def test_columns_of_any_type_are_carried(spark: Any) -> None:
-    frame = spark.sql(
-        "select 1.0d as x, struct(1 as a, array(struct('b' as c)) as d) as s, map('k', struct(2 as e)) as m, "
-        "date'2020-01-02' as t, X'00ff' as y, cast(null as string) as z"
-    )
-    found = kept(
-        source(frame, columns=["x"], carry=list("smtyz")), bit_source(1), UniformRule(rate=1.0), Ball(radius=9)
-    )
-    assert found.carried is not None
-    row = found.carried.to_pylist()[0]
-    assert row["s"] == {"a": 1, "d": [{"c": "b"}]}
-    assert row["m"] == [("k", {"e": 2})]
-    assert (str(row["t"]), row["y"], row["z"]) == ("2020-01-02", b"\x00\xff", None)
 
 
 def test_a_column_of_vectors_alone_draws_the_same_sample_as_in_memory(frame: Any) -> None:
@@ -136,34 +118,6 @@ def test_missing_values_are_dropped_or_an_error_by_column(spark: Any) -> None:
     with pytest.raises(DataError, match=r"key column 'id' .*missing values"):
         source(without, key="id", missing="error")
     assert len(kept(source(without, key="id"), bit_source(1), UniformRule(rate=1.0), Ball(radius=1e3)).rows) == 0
-
-
-def test_a_frame_without_rows_is_an_empty_table(spark: Any) -> None:
-    empty = spark.range(0).selectExpr("id * 1.0d as x", "array(id * 1.0d) as v")
-    assert source(empty, columns=["x"]).fold(Rows(), seeded=False)[0] == 0
-    found = kept(source(empty, columns=["x"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=1.0))
-    assert found.rows.shape == (0, 1)
-    vectors = source(empty, columns=["v"], widths={"v": 3})
-    assert vectors.fold(Rows(), seeded=False)[0] == 0
-    assert kept(vectors, bit_source(1), UniformRule(rate=1.0), Ball(radius=1.0)).rows.shape == (0, 3)
-
-
-def test_a_sample_may_be_empty(spark: Any) -> None:
-    frame = spark.range(5, numPartitions=2).selectExpr("id * 1.0d as x", "id")
-    found = kept(source(frame, columns=["x"], carry=["id"]), bit_source(None), UniformRule(rate=1e-9), Ball(radius=1.0))
-    assert found.rows.shape == (0, 1)
-    assert found.carried is not None
-    assert found.carried.num_rows == 0
-
-
-@pytest.mark.parametrize("first", ["array(1.0d)", "array(1.0d, 2.0d, 3.0d)", "array()", "null"])
-def test_a_first_vector_of_another_length_drops_no_other_row(spark: Any, first: str) -> None:
-    frame = spark.range(1000, numPartitions=1).selectExpr(
-        f"if(id = 0, cast({first} as array<double>), array(1.0d, 2.0d)) as v"
-    )
-    engine = source(frame, widths={"v": 2})
-    assert engine.names == ("v[0]", "v[1]")
-    assert engine.fold(Norms(), seeded=False)[0] == 999
 
 
 def test_vectors_without_a_stated_length_are_refused_before_a_row_is_read(spark: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pais import Ball, CoresetRule, DPKMeans, UniformRule
+from pais import Ball, CoresetRule, DPKMeans
 from pais._base.randomness import bit_source
 from pais.data.engines.base import WeightedRows
 from pais.data.engines.partition import Reading
@@ -79,26 +79,6 @@ def test_candidates_give_a_sample_at_the_rates_of_the_rule(spark: Any, monkeypat
             size = int(np.count_nonzero(sample.rows[:, 0] == norm))
             assert abs(size - 0.5 * n * rate) < 5.0 * math.sqrt(0.5 * n * rate * (1.0 - rate))
     assert samples[0].weights.shape != samples[1].weights.shape
-
-
-def test_a_rule_that_may_keep_other_rows_than_the_candidates_reads_all_rows(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n = 10_000
-    monkeypatch.setattr("pais.data.engines.partition.MOST_NUMBERS", n // 4)
-    engine = source(spark.range(n, numPartitions=2).selectExpr("id * 1.0d as x")).collecting(None)
-    for action in (engine.fold_and_collect, engine.fold_again):
-        action(Rows(), seeded=False)
-    samples: list[WeightedRows] = []
-    rule, ball = UniformRule(rate=0.5), Ball(radius=2.0 * n)
-    assert stages_of_jobs(spark, lambda: samples.append(kept(engine, bit_source(None), rule, ball))) == [1]
-    assert abs(len(samples[0].rows) - 0.5 * n) < 5.0 * math.sqrt(0.25 * n)
-
-
-def test_a_fit_with_stated_facts_has_two_jobs(spark: Any, frame: Any) -> None:
-    rows = source(frame.localCheckpoint(), columns=FEATURES)
-    model = DPKMeans(n_clusters=3, epsilon=2.0, radius=4.0, sample_size=500.0)
-    assert stages_of_jobs(spark, lambda: model.fit(rows)) == [1, 1]
 
 
 def test_a_unit_column_shuffles_once_in_each_job(spark: Any, frame: Any) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import logging
 import math
-import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +26,6 @@ from tests.conformance.spark.spark_rows import FEATURES, RADIUS, Rows, kept
 from tests.conftest import SPARK
 
 pytestmark = SPARK
-Floats = NDArray[np.float64]
 CANARY = 1234.5678
 
 
@@ -146,34 +142,6 @@ def test_stream_bits_depend_only_on_key_and_context() -> None:
     assert pickle.loads(pickle.dumps(StreamBits(key, context=b"a"))).raw(9) == whole[:9]
     with pytest.raises(pais.ArgumentError, match="32 bytes"):
         StreamBits(b"short")
-
-
-def test_a_session_with_another_python_names_the_variable_to_set() -> None:
-    """A session that the user started from an environment that is not active runs the `python3` on the path."""
-    program = """
-import pais
-from pyspark.sql import SparkSession
-
-settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.python.unix.domain.socket.enabled": "false"}
-builder = SparkSession.builder.master("local[1]")
-for name, value in settings.items():
-    builder = builder.config(name, value)
-frame = builder.getOrCreate().range(100).selectExpr("cast(id as double) as a")
-try:
-    pais.survey(frame, epsilon=1.0)
-except pais.DataError as error:
-    print("error:", error)
-"""
-    home = Path(tempfile.mkdtemp())
-    # A Python that lacks every package.
-    other = home / "python3"
-    other.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" -S -E "$@"\n')
-    other.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment.pop("PYSPARK_PYTHON", None)
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert "PYSPARK_PYTHON" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_python_that_does_not_start_names_the_variable_to_set() -> None:

@@ -84,35 +84,12 @@ def test_sample_and_fit_are_those_of_rows_in_memory(stored: dict[str, Any], kind
     assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
 
 
-@pytest.mark.parametrize("kind", ["Parquet", "CSV", "other types"])
-def test_units_with_a_schema_are_those_of_rows_in_memory(stored: dict[str, Any], kind: str) -> None:
-    options: dict[str, Any] = {"columns": RESOLVED, "unit": "person", "max_rows_per_unit": 2}
-    engine, expected = source(stored[kind], **options), source(people(), **options)
-    settings = pais.KMeansSettings(n_clusters=3, epsilon=3.0)
-    fits = [pais.fit(rows, settings, random_state=3) for rows in (engine, expected)]
-    assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
-
-
-def test_without_a_key_a_seed_draws_the_same_sample_from_any_partitions(stored: dict[str, Any]) -> None:
-    samples = [
-        in_order(kept(source(frame.repartition(parts), columns=RESOLVED, carry=CARRIED), bit_source(5), RULE, BALL))
-        for frame, parts in ((stored["Parquet"], 1), (stored["Parquet"], 4), (stored["CSV"], 3))
-    ]
-    assert np.array_equal(samples[0], samples[1])
-    assert np.array_equal(samples[0], samples[2])
-
-
 def test_rows_that_become_equal_by_clipping_are_drawn_independently(spark: Any) -> None:
     n, rate = 4000, 0.3
     frame = spark.range(n, numPartitions=3).selectExpr("100 + id as age")
     engine = source(frame, columns={"age": (0, 10)})
     sizes = [len(kept(engine, bit_source(seed), UniformRule(rate=rate), Ball(radius=2.0)).rows) for seed in range(3)]
     assert all(abs(size - n * rate) < 5.0 * np.sqrt(n * rate * (1.0 - rate)) for size in sizes)
-
-
-def test_private_samples_need_no_seed(stored: dict[str, Any]) -> None:
-    sample = pais.sample(source(stored["CSV"], columns=RESOLVED), ball=BALL, rule=RULE)
-    assert sample.private
 
 
 def test_columns_of_another_kind_are_listed_at_once(spark: Any) -> None:

@@ -41,12 +41,11 @@ def opened(data: Any, **options: Any) -> Engine:
     ids=["floats", "text", "integers", "bytes"],
 )
 def test_seeded_samples_are_those_of_memory(spark: Any, frame: pd.DataFrame) -> None:
-    for partitions in (1, 5):
-        one = drawn(opened(as_frame(spark, frame, partitions=partitions)))
-        other = drawn(opened(pa.Table.from_pandas(frame)))
-        assert len(one[0]) > 100
-        np.testing.assert_array_equal(one[0], other[0])
-        np.testing.assert_array_equal(one[1], other[1])
+    one = drawn(opened(as_frame(spark, frame, partitions=5)))
+    other = drawn(opened(pa.Table.from_pandas(frame)))
+    assert len(one[0]) > 100
+    np.testing.assert_array_equal(one[0], other[0])
+    np.testing.assert_array_equal(one[1], other[1])
 
 
 def test_histograms_of_masses_are_those_of_memory(spark: Any) -> None:
@@ -59,13 +58,10 @@ def test_histograms_of_masses_are_those_of_memory(spark: Any) -> None:
     np.testing.assert_array_equal(counts, opened(FRAME).fold(fold, seeded=True))
 
 
-@pytest.mark.parametrize("kind", ["frame", "parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_seeded_fits_are_those_of_memory(spark: Any, kind: str, tmp_path: Path) -> None:
-    if kind == "frame":
-        data = as_frame(spark, FRAME)
-    else:
-        home = (parquet if kind == "parquet" else csv)(tmp_path / "rows", FRAME, files=3)
-        data = read_frame(f"{home}/*.{kind}")
+    home = (parquet if kind == "parquet" else csv)(tmp_path / "rows", FRAME, files=3)
+    data = read_frame(f"{home}/*.{kind}")
     settings: dict[str, Any] = {"n_clusters": 3, "epsilon": 2.0, "random_state": 1}
     model, expected = DPKMeans(**settings).fit(opened(data)), DPKMeans(**settings).fit(opened(FRAME))
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
@@ -122,7 +118,7 @@ def test_a_collation_does_not_join_people(spark: Any, monkeypatch: pytest.Monkey
         assert masses_by_person(collated) == {"ABC": 1.0, "abc": 1.0}
 
 
-@pytest.mark.parametrize("kind", ["bigint", "decimal(18,0)", "decimal(38,0)"])
+@pytest.mark.parametrize("kind", ["bigint", "decimal(38,0)"])
 def test_large_ids_stay_different(spark: Any, kind: str) -> None:
     large = 10**17
     rows = pd.DataFrame({"x": 0.5, "who": [large + 1] * 9 + [large + 2], "person": ["a"] * 9 + ["b"]})

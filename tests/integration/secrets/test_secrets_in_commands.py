@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
-from pais.cli import files
-from pais.show.page import write_report
-from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, command, fitted, frame, leaks
-
-Floats = NDArray[np.float64]
+from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, command, leaks
 
 
 def left_in(place: Path) -> list[Path]:
@@ -87,40 +78,3 @@ def test_commands_show_no_row_on_the_screen_or_in_any_file(
     held = tmp_path / "given" / "secret.parquet"
     assert pq.read_metadata(held).num_rows in secrets.whole
     assert held.stat().st_mode & 0o777 == 0o600
-
-
-def test_sample_file_is_readable_by_its_owner_only(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    write = pq.write_table
-
-    def watched(content: pa.Table, where: Any, **rest: Any) -> None:
-        seen.extend([Path(where).stat().st_mode & 0o777, Path(where).parents[1].stat().st_mode & 0o777])
-        write(content, where, **rest)
-
-    before = os.umask(0)
-    try:
-        monkeypatch.setattr(files.pq, "write_table", watched)
-        out = tmp_path / "secret.parquet"
-        out.write_text("readable by all")
-        out.chmod(0o666)
-        columns = ("--columns", ",".join(NAMES))
-        found = command("survey", data, *columns, "--epsilon", 0.1, "--out", "survey.json")
-        assert found.exit_code == 0
-        made = command("plan", "--n-clusters", 3, "--epsilon", 1, "--survey", "survey.json", "--out", "plan.json")
-        assert made.exit_code == 0
-        done = command("sample", data, *columns, "--plan", "plan.json", "--out", out, "--overwrite")
-        assert done.exit_code == 0, done.output
-    finally:
-        os.umask(before)
-    assert seen == [0o600, 0o700]
-    assert out.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_report_is_one_file_without_a_row(tmp_path: Path, secrets: Secrets) -> None:
-    model = fitted(frame()[list(NAMES)])
-    write_report(tmp_path / "page.html", model.fit_)
-    model.write_report(tmp_path / "second.html")
-    made = left_in(tmp_path)
-    assert [path.name for path in made] == ["page.html", "second.html"]
-    for path in made:
-        assert_clean(path, secrets)

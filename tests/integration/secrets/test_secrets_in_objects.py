@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import pickle
 import struct
 import warnings
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
 import pais
 from pais.data.engines.base import WeightedRows
@@ -26,12 +24,10 @@ from tests.integration.secrets.planted import (
     N_ROWS,
     NAMES,
     NEAR,
-    NORMS,
     RADIUS,
     ROUTES,
     ROWS,
     SEED,
-    STATED,
     WORD,
     Secrets,
     assert_quiet,
@@ -42,9 +38,6 @@ from tests.integration.secrets.planted import (
     plan_of,
 )
 from tests.support.residual_cases import round_of
-
-Floats = NDArray[np.float64]
-
 
 # ---------------------------------------------------------------- the searches find what is there
 
@@ -198,17 +191,6 @@ def test_a_sample_shows_its_rule_and_its_ball_and_nothing_else(secrets: Secrets)
     with pytest.raises(pais.SpentError) as caught:
         kept.spend("another")
     assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
-
-
-def test_unpickled_model_holds_no_row(secrets: Secrets) -> None:
-    model = fitted(frame()[list(NAMES)], **STATED)
-    place = io.BytesIO()
-    pickle.dump(model, place)
-    assert not secrets.in_bytes(place.getvalue())
-    back = pickle.loads(place.getvalue())
-    assert leaks(back, secrets) == []
-    # A pickle has no room for the rows: a few numbers and the stated norms.
-    assert len(place.getvalue()) < 60_000 + NORMS.norms.nbytes * 4 < ROWS.nbytes * 4
 
 
 BOUNDS: dict[str, Any] = dict.fromkeys(NAMES, (-50, 50))

@@ -13,7 +13,7 @@ import pytest
 from sklearn import config_context
 
 import pais
-from pais._base.cards import Card, Carded
+from pais._base.cards import Card
 from pais.cli.explain import explain_file
 
 ROWS = np.random.default_rng(0).normal(size=(20_000, 3)) + 4.0 * np.repeat(np.eye(3), [7_000, 7_000, 6_000], axis=0)
@@ -124,15 +124,6 @@ def test_seeded_results_carry_an_alarm(model: pais.DPKMeans) -> None:
         assert "not private" not in repr(value)
 
 
-def test_prices_on_a_card_are_rounded_up_and_remaining_budget_down() -> None:
-    ledger = pais.Ledger(epsilon=1.0)
-    ledger.spend(what="a table", epsilon=1.0 / 3.0)
-    text = text_of(ledger._repr_html_())
-    assert "epsilon 0.333334, delta 0" in text
-    assert "epsilon 0.666666, delta 0" in text
-    assert "a table: epsilon 0.333334" in ledger.explain()
-
-
 def test_ledger_card_shows_the_latest_entries_only() -> None:
     ledger = pais.Ledger(epsilon=1.0)
     for number in range(20):
@@ -150,11 +141,6 @@ def test_card_texts_are_escaped() -> None:
     assert not re.search(r"<(i|b|u|s|em)>", page)
     assert text_of(page).split() == ["<i>", "<b>&", "<em>", "<u>", "<s>"]
     assert card.line() == "<<i>: <b>&; <em>>"
-
-
-def test_a_class_without_a_card_is_an_error() -> None:
-    with pytest.raises(NotImplementedError):
-        repr(Carded())
 
 
 def test_unfitted_model_keeps_the_diagram_of_scikit_learn(model: pais.DPKMeans) -> None:
@@ -199,12 +185,3 @@ def test_files_and_objects_have_the_same_explanation(model: pais.DPKMeans, tmp_p
     assert explain_file(path) == model.certificate_.explain()
     model.fit_.survey.save(tmp_path / "survey.json")
     assert explain_file(tmp_path / "survey.json") == model.fit_.survey.explain()
-
-
-def test_plan_has_one_prediction_of_the_noise(model: pais.DPKMeans) -> None:
-    text = model.plan_.explain()
-    step_2, step_7 = text.index("2. ball"), text.index("7. quality")
-    assert "%" not in text[step_2 : text.index("3. rule")]
-    assert "noise below 1 %" in text[step_7:]
-    assert "step 7 has both parts" in text
-    assert "A Gaussian shift s means" in text

@@ -1,16 +1,17 @@
-"""A certificate names the values it was issued for."""
+"""A certificate names the values it was issued for, and says in words what it states."""
 
 from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.accounting.certificate import digest
+from pais.accounting.certificate import certificate_text, digest
 from pais.cli.app import app
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))
@@ -106,12 +107,33 @@ def test_explain_refuses_values_for_a_file_without_a_fingerprint(tmp_path: Path,
     assert "no fingerprint" in result.output
 
 
-def test_certificate_of_a_fit_names_the_entries_of_survey_and_release() -> None:
-    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, ledger=ledger, random_state=0).fit(ROWS)
-    assert model.certificate_.ledger_entries == [entry.id for entry in ledger.entries]
-    assert len(ledger.entries) == 1
-    assert model.certificate_.matches(model)
-    assert model.certificate_.matches(model.fit_.value)
-    other = pais.DPKMeans(n_clusters=2, epsilon=2.0, random_state=1).fit(ROWS)
-    assert not other.certificate_.matches(model)
+def content() -> dict[str, object]:
+    plan = pais.Plan(
+        ball=pais.Ball(radius=1.0, order=1),
+        rule=pais.UniformRule(rate=0.5),
+        mechanism=pais.WeightedSum(noise=pais.laplace_noise(4.0)),
+        epsilon=1.0,
+    )
+    return pais.run(plan, [[0.5], [0.2]], random_state=0).certificate.to_dict()
+
+
+def test_a_certificate_of_a_sample_says_that_the_sample_must_stay_secret() -> None:
+    assert "sample must stay secret" in certificate_text(content())
+
+
+REFUND = {"what": "a refund", "epsilon": -0.5, "delta": 0.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda written: {"epsilon_if_kept": 0.5 * written["epsilon"]},
+        lambda written: {"epsilon": 0.1},
+        lambda written: {"epsilon": written["epsilon"] - 0.5, "parts": [*written["parts"], REFUND]},
+    ],
+    ids=["kept for less", "parts that do not add up", "a refund"],
+)
+def test_a_certificate_that_contradicts_itself_is_not_put_into_words(change: Any) -> None:
+    described = content()
+    with pytest.raises(ValueError):  # noqa: PT011  # it has no message
+        certificate_text({**described, **change(described)})

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -398,13 +396,7 @@ def test_the_survey_behind_a_plan_is_charged_once_to_a_ledger_that_lacks_it() ->
     surveyed_fit(survey, ledger)
     surveyed_fit(survey, ledger)
     assert [entry.what for entry in ledger.entries] == ["survey", "k-means", "k-means"]
-    assert ledger.holds(survey.name)
-
-
-def test_a_survey_without_a_name_is_refused_because_it_could_not_be_charged() -> None:
-    described = pais.survey(rows(), epsilon=0.25).to_dict()
-    with pytest.raises(pais.ArgumentError, match="name must be a printable text"):
-        pais.Survey.from_dict({**described, "name": ""})
+    assert survey.name in {entry.release for entry in ledger.entries}
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
@@ -416,18 +408,3 @@ def test_a_survey_that_the_ledger_holds_at_another_price_is_refused(epsilon: flo
     assert ledger.spent.epsilon == 0.25
     surveyed_fit(survey, ledger)
     assert ledger.spent.epsilon == 1.0
-
-
-@pytest.mark.parametrize("kind", [Decimal, np.float32], ids=lambda kind: kind.__name__)
-def test_numbers_of_other_types_give_the_plan_and_certificate_of_floats(kind: type) -> None:
-    stated = {"epsilon": 1.0, "delta": 2.0**-20, "max_epsilon_if_kept": 9.0}
-    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
-    fitted = pais.DPKMeans(n_clusters=2, ledger=ledger, **{name: kind(value) for name, value in stated.items()}).fit(
-        rows()
-    )
-    assert {name: (type(getattr(fitted.plan_, name))) for name in stated} == dict.fromkeys(stated, float)
-    assert fitted.plan_.delta == stated["delta"]
-    written = json.loads(fitted.certificate_.to_json())
-    assert written["max_epsilon_if_kept"] == 9.0
-    assert written["delta_used"] == stated["delta"]
-    assert ledger.spent.epsilon <= 1.0

@@ -105,7 +105,7 @@ if lock == "none":
     stores._exclusive = lambda path: contextlib.nullcontext()
     def replace(path, content):
         Path(sys.argv[3] + ".read").touch()
-        while len(list(path.parent.glob("*.read"))) < 4:
+        while len(list(path.parent.glob("*.read"))) < 2:
             time.sleep(0.001)
         with alone(path):
             whole(path, content)
@@ -117,7 +117,7 @@ Path(sys.argv[3]).touch()
 while not (path.parent / "go").exists():
     time.sleep(0.001)
 done = 0
-for _ in range(50):
+for _ in range(60):
     try:
         ledger.spend(what="a part", epsilon=0.01)
         done += 1
@@ -155,10 +155,10 @@ def test_processes_never_spend_more_than_the_budget_and_without_the_lock_they_do
     ledger = pais.Ledger(epsilon=1.0, path=path)
     command = [sys.executable, "-c", WORKER, str(path), lock]
     workers = [
-        subprocess.Popen([*command, str(tmp_path / f"ready{i}")], stdout=subprocess.PIPE, text=True) for i in range(4)
+        subprocess.Popen([*command, str(tmp_path / f"ready{i}")], stdout=subprocess.PIPE, text=True) for i in range(2)
     ]
     try:
-        while not all((tmp_path / f"ready{i}").exists() for i in range(4)):
+        while not all((tmp_path / f"ready{i}").exists() for i in range(2)):
             assert all(worker.poll() is None for worker in workers)
             threading.Event().wait(0.01)
         (tmp_path / "go").touch()
@@ -168,7 +168,7 @@ def test_processes_never_spend_more_than_the_budget_and_without_the_lock_they_do
             worker.kill()
     if lock == "none":
         # What this test would miss if it saw no difference: releases that were made and forgotten.
-        assert reported >= len(ledger.entries) + 3
+        assert reported >= len(ledger.entries) + 1
     else:
         assert (reported, len(ledger.entries), ledger.spent.epsilon) == (100, 100, 1.0)
 

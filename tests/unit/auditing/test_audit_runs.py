@@ -118,18 +118,6 @@ def test_time_limit_is_kept_for_slow_and_fast_runs(
     assert sum(done) == 2 * (found.runs + found.first_runs)
 
 
-def test_slowing_runs_overshoot_by_at_most_the_last_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(runs, "clock", clock)
-    sizes, begun = [], clock.now
-    for size in runs.chunk_sizes(10**6, most=1_000, seconds=10.0):
-        sizes.append(size)
-        clock.now += 0.01 * size * (1.0 if len(sizes) < 5 else 1.2)
-    assert clock.now - begun <= 12.0
-    assert sizes[:4] == [1, 4, 16, 64]
-    assert list(runs.chunk_sizes(2_500, most=1_000, seconds=None)) == [1_000, 1_000, 500]
-
-
 def test_a_seed_repeats_an_audit_and_secure_runs_work() -> None:
     mechanism = pais.WeightedCount(noise=pais.laplace_noise(1.0))
     once, again, secure = (

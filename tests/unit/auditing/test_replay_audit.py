@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import pais
@@ -236,37 +231,9 @@ def mean(table: Any, seed: Any) -> Any:
     return pais.mean(table, columns=COLUMNS, epsilon=1.0, random_state=seed)
 
 
-def sampled_mean(table: Any, seed: Any) -> Any:
-    return pais.mean(table, columns=COLUMNS, epsilon=1.0, sampling="uniform", sample_size=20, random_state=seed)
-
-
 def released_sum(table: Any, seed: Any) -> Any:
     drawn = pais.sample(np.asarray(table), ball=L1_BALL, rule=pais.UniformRule(rate=0.5), random_state=seed)
     return pais.release(pais.WeightedSum(noise=pais.laplace_noise(4.0)), drawn, random_state=seed)
-
-
-@pytest.mark.parametrize("call", [mean, sampled_mean, released_sum])
-def test_a_call_is_replayed_on_two_tables(call: Callable[[Any, Any], Any]) -> None:
-    report = pais.audit(call, method="replay", pair=(PRESENT, ABSENT))
-    assert not report.violates, str(report)
-    assert 0.4 < report.used <= 1.0 + 1e-9
-    assert report.target == call.__name__
-    assert (report.kept > 0) == (call is not mean)
-
-
-@pytest.mark.parametrize("kind", ["arrow", "parquet", "csv"])
-def test_tables_may_be_of_any_kind(kind: str, tmp_path: Path) -> None:
-    tables = []
-    for name, table in (("present", PRESENT), ("absent", ABSENT)):
-        path = tmp_path / f"{name}.{kind}"
-        if kind == "parquet":
-            pq.write_table(pa.table(table), path)
-        elif kind == "csv":
-            table.to_csv(path, index=False)
-        tables.append(pa.table(table) if kind == "arrow" else path)
-    report = pais.audit(sampled_mean, method="replay", pair=(tables[0], tables[1]))
-    assert not report.violates, str(report)
-    assert report.used == pais.audit(sampled_mean, method="replay", pair=(PRESENT, ABSENT)).used
 
 
 @pytest.mark.parametrize("unit", [None, "who"])
@@ -330,18 +297,6 @@ def test_several_samples_in_one_call_are_refused() -> None:
         replay(call, PRESENT, ABSENT, epsilon=1.0)
 
 
-def test_draws_before_and_after_a_sample_are_told_apart() -> None:
-    def call(table: Any, seed: Any) -> Any:
-        return mean(table, seed), released_sum(table, seed), mean(table, seed)
-
-    report = replay(call, PRESENT, ABSENT, epsilon=10.0, delta=0.0)
-    kept = [move for move in report.moves if move.loss_of_sample > 0.0]
-    assert kept
-    for move in kept:
-        assert move.loss == pytest.approx(2.0, rel=1e-6)
-        assert move.loss_of_sample == pytest.approx(0.5, rel=1e-5)
-
-
 def noisy_size(table: Any, seed: Any) -> float:
     totals = np.array([[len(table)]])
     return float(GaussianNoise(scale=3.0).added_to(totals, Lattice(step=1.0), bit_source(seed))[0, 0])
@@ -355,30 +310,6 @@ def test_draws_in_threads_of_the_package_are_on_the_tape() -> None:
     assert report.draws == 8
     assert not report.violates, str(report)
     assert report.moves[0].shift == pytest.approx(8**0.5 / 3.0)
-
-
-def test_draws_in_other_threads_are_not_taken_for_right() -> None:
-    def call(table: Any, seed: Any) -> Any:
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(noisy_size, table, seed).result()
-
-    report = replay(call, PRESENT, ABSENT, epsilon=10.0, delta=1e-3, seeds=(0,))
-    assert report.violates or report.draws == 1
-
-
-def test_a_release_in_another_thread_is_not_on_the_tape() -> None:
-    seen: list[Any] = []
-
-    def call(table: Any, seed: Any) -> Any:
-        other = threading.Thread(target=lambda: seen.append(TAPE.get()), name="other")
-        other.start()
-        other.join()
-        return noisy_size(table, seed)
-
-    replay(call, PRESENT, ABSENT, epsilon=10.0, delta=1e-3, seeds=(0,), pushes=(0.0,))
-    # Threads of free-threaded Python inherit the context of the thread that starts them.
-    assert {type(tape).__name__ for tape in seen} <= {"NoneType", "_Recording"}
-    assert TAPE.get() is None
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
@@ -505,12 +436,6 @@ def test_a_plan_with_a_survey_is_held_to_what_is_left_for_the_release() -> None:
     assert report.used > 0.8
 
 
-def test_a_seed_chooses_the_transcripts() -> None:
-    one, again, other = (pais.audit(pais.DPPCA(n_components=1), pair=PAIR, random_state=seed) for seed in (7, 7, 8))
-    assert one == again
-    assert one.moves != other.moves
-
-
 def function(rows: Any, generator: Any) -> float:
     return 0.0
 
@@ -580,17 +505,6 @@ def test_a_leak_is_never_a_small_number_and_is_shown_first() -> None:
     lines = str(report).splitlines()
     assert lines[1].strip().startswith("VIOLATED")
     assert "output" in lines[2]
-
-
-def test_many_differences_are_shown_by_kind() -> None:
-    def bounds_from_rows(table: Any, random_state: Any) -> Any:
-        high = float(np.asarray(table)[:, 0].max())
-        return pais.mean(table, columns={"x": (-1.0, high)}, epsilon=1.0, random_state=random_state)
-
-    report = pais.audit(bounds_from_rows, method="replay", pair=(PRESENT, ABSENT))
-    shown = [line for line in str(report).splitlines() if "DIFFERS" in line]
-    assert 1 <= len(shown) <= 8 < len(report.differences)
-    assert "similar differences: see `differences`" in str(report)
 
 
 def test_runs_that_end_in_an_error_are_counted_and_noise_from_elsewhere_is_named() -> None:

@@ -126,29 +126,6 @@ def test_a_target_or_budget_out_of_reach_exits_with_3(data: Path, surveyed: Path
     refused("kmeans", data, *wanted, "--out", tmp_path / "out", code=3)
 
 
-def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
-    rows = {
-        "headerless.csv": f"{CANARY},2\n3,4\n",
-        "text.csv": f"a,b\n{CANARY}x,2\n{CANARY}y,4\n{CANARY}z,6\n",
-        "no.parquet": f"{CANARY}",
-        "clash.csv": f"a,noisy_count\n{CANARY},2\n3,4\n",
-        "twice.csv": f"a,a\n{CANARY},2\n3,4\n",
-    }
-    lines = {"missing.csv": f"{CANARY},", "infinite.csv": f"{CANARY},inf", "cell.csv": f"1,{CANARY}x"}
-    rows |= {name: f"a,b\n{line}\n3,4\n" for name, line in lines.items()}
-    for name, text in rows.items():
-        (tmp_path / name).write_text(text)
-        result = kmeans(tmp_path / name, tmp_path / "out", "--missing", "error")
-        assert result.exit_code == 2, (name, result.output)
-        assert "8675309" not in result.output, name
-        assert not (tmp_path / "out").exists()
-        if name in lines:
-            assert "2 from the left" in result.stderr
-            result = kmeans(tmp_path / name, tmp_path / f"out-{name}")
-            assert result.exit_code == 0, (name, result.output)
-            assert "8675309" not in result.output, name
-
-
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [(ZeroDivisionError(CANARY), 1, "internal error: ZeroDivisionError"), (KeyboardInterrupt(), 130, "interrupted")],

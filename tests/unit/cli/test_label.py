@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais.cli.files import read_model
-from tests.unit.cli.commands import blobs, kmeans, left_in, pais, refused, strict_json
+from tests.unit.cli.commands import blobs, kmeans, pais, refused, strict_json
 
 
 @pytest.fixture
@@ -65,25 +65,6 @@ def test_labels_are_marked_as_not_protected(people: Path, release: Path, tmp_pat
     again = label(people, release, to, "--json", "--overwrite")
     assert strict_json(again.stdout)["labels"] == str(to)
     assert "NOT PROTECTED" in label(people, release, to, "--quiet", "--overwrite").stderr
-
-
-def test_files_are_not_replaced_unless_asked(people: Path, release: Path, tmp_path: Path) -> None:
-    to = tmp_path / "labels.parquet"
-    to.write_text("mine")
-    refused = label(people, release, to)
-    assert refused.exit_code == 2
-    assert "--to" in refused.stderr
-    assert to.read_text() == "mine"
-    assert label(people, release, to, "--overwrite").exit_code == 0
-    assert left_in(tmp_path) == {"people.parquet", "out", "labels.parquet"}
-
-
-def test_a_failure_leaves_nothing(people: Path, release: Path, tmp_path: Path) -> None:
-    content = bytearray(people.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 9000] = b"\xff" * 9000
-    people.write_bytes(content)
-    assert label(people, release, tmp_path / "labels.parquet").exit_code != 0
-    assert left_in(tmp_path) == {"people.parquet", "out"}
 
 
 @pytest.mark.parametrize(

@@ -63,20 +63,6 @@ def test_commands_neither_create_ledgers_nor_use_damaged_ones(data: Path, tmp_pa
     assert left_in(tmp_path) == {"rows.parquet", "bad.json"}
 
 
-def test_an_earlier_survey_is_charged_once(book: Path, data: Path, tmp_path: Path) -> None:
-    paid, unpaid = tmp_path / "paid.json", tmp_path / "unpaid.json"
-    done("survey", data, "--epsilon", 0.25, "--out", paid, "--ledger", book)
-    done("survey", data, "--epsilon", 0.25, "--out", unpaid)
-    for name, survey, total in (("a", paid, 0.5), ("b", unpaid, 1.0), ("c", unpaid, 1.25)):
-        done(*wanted(data, tmp_path / name, book, "--epsilon", 0.5, "--survey", survey))
-        assert spent(book) == pytest.approx(total)
-
-
-def test_a_seeded_release_is_charged_and_marked(book: Path, data: Path, tmp_path: Path) -> None:
-    done(*wanted(data, tmp_path / "out", book, "--seed", 1))
-    assert package.Ledger(path=book).entries[0].note == "seeded, not private"
-
-
 def test_the_spend_comes_before_the_outputs(
     book: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,14 +98,14 @@ def test_certificate_is_present_only_with_its_own_files(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_killed_command_leaves_no_release_without_its_charge_and_no_partial_output() -> None:
-    command = [sys.executable, "-m", "tests.support.kill_ledger", "--kills", "30"]
+    command = [sys.executable, "-m", "tests.support.kill_ledger", "--kills", "12"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found["killed_while_running"] == 30
+    assert found["killed_while_running"] == 12
     assert found["half_written_outputs"] == found["releases_without_a_spend"] == 0
     # Else the kills came too early or too late to tell anything.
-    assert 0 < found["spends_found"] < 30 + found["ended_before_the_kill"]
+    assert 0 < found["spends_found"] < 12 + found["ended_before_the_kill"]
 
 
 def test_failure_after_the_charge_is_reported(

@@ -14,7 +14,7 @@ import pytest
 
 import pais as package
 from pais.accounting.certificate import Certificate
-from tests.unit.cli.commands import done, left_in, pais, strict_json
+from tests.unit.cli.commands import done, left_in, pais, refused, spent, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"
 CALLS: dict[str, list[Any]] = {
@@ -106,19 +106,6 @@ def test_a_command_releases_what_the_estimator_does(people: Path, tmp_path: Path
             assert np.allclose([line[key] for line in content["values"]], frame[key], rtol=1e-12)
 
 
-def test_files_and_text_say_what_categories_are_compared_with(released: dict[str, tuple[Path, Any]]) -> None:
-    for name in ("regression", "classification"):
-        out, result = released[name]
-        text = " ".join(result.stdout.split())
-        assert "The coefficient of a category is its difference from the average of the listed categories of" in text
-        table = pa_csv.read_csv(
-            out / "coefficients.csv", convert_options=pa_csv.ConvertOptions(strings_can_be_null=True)
-        )
-        for feature, reference in zip(*(table[key].to_pylist() for key in ("feature", "compared_with")), strict=True):
-            is_category = feature.startswith("region=")
-            assert reference == ("the average of the listed categories of region" if is_category else None)
-
-
 def test_several_classes_have_a_coefficient_each(people: Path, tmp_path: Path) -> None:
     arguments = ["--columns", "age=18:100,visits=0:50", "--target", "region", "--classes", "north|south|east"]
     result = done("classification", people, *arguments, "--epsilon", 5, "--out", tmp_path / "out")
@@ -182,19 +169,6 @@ def test_refused_before_the_table_is_opened(name: str, arguments: list[str], mes
     assert not (tmp_path / "out").exists()
 
 
-def test_an_earlier_release_is_kept_unless_it_may_be_replaced(
-    released: dict[str, tuple[Path, Any]], people: Path
-) -> None:
-    out, _ = released["pca"]
-    before = (out / "certificate.json").read_text()
-    arguments = [people, *CALLS["pca"], "--epsilon", 1, "--out", out]
-    assert "--overwrite" in pais("pca", *arguments).stderr
-    assert (out / "certificate.json").read_text() == before
-    assert pais("label", people, "--model", out, "--to", out / "labels.parquet").exit_code == 2
-    done("pca", *arguments, "--overwrite")
-    assert (out / "certificate.json").read_text() != before
-
-
 def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(size=2000)
@@ -211,3 +185,25 @@ def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path)
     assert table["hidden_by_noise"] == [True, True, False, False]
     for end in ("low", "high"):
         assert [cell is None for cell in table[end]] == table["hidden_by_noise"]
+
+
+def test_numbers_in_a_printed_table_are_not_broken(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pca"
+    printed = done("pca", people, *CALLS["pca"], "--epsilon", 3, "--out", out).stdout
+    loadings = pa_csv.read_csv(out / "components.csv").to_pylist()
+    assert len(loadings) == 8
+    cells = printed[printed.index("Components") :].split()
+    for line in loadings:
+        shown = (f"{line['explained_variance']:.4g}", f"{line['standard_error']:.2g}", f"{line['age']:.3f}")
+        assert all(text in cells or f"({text})" in cells for text in shown)
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["component", "standard_error"])
+def test_pca_refuses_the_name_of_a_column_of_its_file_before_the_charge(tmp_path: Path, book: Path, name: str) -> None:
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({name: [1.0, 2.0], "age": [20.0, 30.0]}).to_csv(path, index=False)
+    for stated in ([], ["--columns", f"{name}=0:5,age=18:100"], ["--columns", f"age,{name}"]):
+        call = ("pca", path, *stated, "--epsilon", 1, "--ledger", book, "--out", tmp_path / "out")
+        assert repr(name) in refused(*call)
+    assert spent(book) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import stat
 from pathlib import Path
@@ -16,7 +17,7 @@ import pais as package
 from pais import Survey
 from pais._base.numerics import raised
 from tests.unit.cli.commands import STATED, blobs, certificate, done, kmeans, refused, spent, strict_json
-from tests.unit.delta_cases import SURVEYED, facts
+from tests.unit.delta_cases import facts
 
 PLANNED = ("--n-clusters", 3, "--epsilon", 2, "--delta", 1e-7, *STATED, "--sampling", "uniform", "--sample-size", 1500)
 
@@ -45,7 +46,8 @@ def edited(path: Path, **changes: Any) -> None:
 def test_survey_prints_its_facts_and_its_price(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     result = done("survey", data, "--epsilon", 0.2, "--center", "0,0", "--out", path)
-    assert "spent epsilon 0.2" in result.stdout
+    assert result.stdout.startswith(done("explain", path).stdout)
+    assert "epsilon 0.2, delta 0" in result.stdout
     assert "█" in result.stdout
     content = strict_json(path.read_text())
     assert content["noisy_rows"] == pytest.approx(4000, rel=0.2)
@@ -60,20 +62,9 @@ def test_survey_of_too_few_rows_warns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "few.parquet")
     result = done("survey", tmp_path / "few.parquet", "--epsilon", 0.01, "--out", tmp_path / "s.json")
     assert "nothing above its noise" in result.stderr
-    assert "unknown" in result.stdout
+    assert "assumptions" in result.stdout
     assert "█" not in result.stdout
     assert "assumptions" in done("explain", tmp_path / "s.json").stdout
-
-
-def test_an_earlier_survey_is_counted_in_epsilon(data: Path, surveyed: Path, tmp_path: Path) -> None:
-    assert kmeans(data, tmp_path / "out", "--survey", surveyed).exit_code == 0
-    found = certificate(tmp_path / "out")
-    parts = {part["what"]: part["epsilon"] for part in found["parts"]}
-    assert parts == pytest.approx({"survey": 0.1, "k-means": 0.9})
-    assert found["epsilon"] <= 1.0 + 1e-12
-    ball, surveyed_ball = found["ball"], strict_json(surveyed.read_text())["ball"]
-    assert ball["center"] == surveyed_ball["center"]
-    assert ball["radius"] <= surveyed_ball["radius"]
 
 
 def test_a_seeded_survey_and_a_plan_from_it_need_a_seed(data: Path, tmp_path: Path) -> None:
@@ -110,12 +101,6 @@ def test_a_plan_needs_no_data_and_explains_itself(tmp_path: Path) -> None:
     assert {**strict_json(short), **left_out} == content
 
 
-def test_a_sample_size_above_the_number_of_rows_is_that_of_all_rows() -> None:
-    wanted = ("--n-clusters", 5, "--epsilon", 1, *STATED, "--n-features", 4)
-    result = done("plan", *wanted, "--sampling", "uniform", "--sample-size", 5000)
-    assert "about 4,000 rows expected" in result.stdout
-
-
 def test_a_sample_is_weighted_clipped_and_marked_secret(
     data: Path, surveyed: Path, plan_of_survey: Path, tmp_path: Path
 ) -> None:
@@ -135,14 +120,6 @@ def test_a_sample_is_weighted_clipped_and_marked_secret(
     assert strict_json(again.stdout)["expected_rows"] > 0
 
 
-def test_the_plan_of_the_file_is_run(data: Path, plan: Path, tmp_path: Path) -> None:
-    content = json.loads(done("kmeans", data, "--plan", plan, "--out", tmp_path / "out", "--json").stdout)
-    assert content["expected_rows"] == pytest.approx(1500)
-    found, written = certificate(tmp_path / "out"), json.loads(plan.read_text())
-    for name in ("epsilon", "delta", "mechanism", "rule", "ball"):
-        assert found[name] == (pytest.approx(written[name]) if name == "epsilon" else written[name]), name
-
-
 def test_a_seeded_plan_releases_what_the_same_options_release(data: Path, plan: Path, tmp_path: Path) -> None:
     done("kmeans", data, "--plan", plan, "--seed", 4, "--out", tmp_path / "a")
     done("kmeans", data, *PLANNED, "--seed", 4, "--out", tmp_path / "b")
@@ -150,43 +127,17 @@ def test_a_seeded_plan_releases_what_the_same_options_release(data: Path, plan: 
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
-        ("--n-clusters", 3),
-        ("--epsilon", 2),
-        ("--delta", 1e-7),
-        ("--radius", 10),
-        ("--center", "0,0"),
-        ("--norms", "0,3,5,10"),
-        ("--n-rows", 4000),
-        ("--survey", "survey.json"),
-        ("--sampling", "constrained"),
-        ("--sample-size", 10),
-        ("--mechanism", "gaussian"),
-        ("--algorithm", "refined"),
-    ],
-    ids=lambda beside: beside[0],
-)
-def test_options_that_the_plan_decides_are_refused(beside: tuple[str, object], plan: Path, tmp_path: Path) -> None:
+BESIDE: dict[str, object] = {
+    **{"--n-clusters": 3, "--epsilon": 2, "--delta": 1e-7, "--radius": 10, "--center": "0,0", "--norms": "0,3,5,10"},
+    **{"--n-rows": 4000, "--survey": "survey.json", "--sampling": "constrained", "--sample-size": 10},
+    **{"--mechanism": "gaussian", "--algorithm": "refined"},
+}
+
+
+def test_options_that_the_plan_decides_are_refused(plan: Path, tmp_path: Path) -> None:
     """Not even with the same value, or that of the default: there is one place that says it."""
-    assert beside[0] in refused("kmeans", "missing", "--plan", plan, *beside, "--out", tmp_path / "out")
-
-
-def test_a_plan_that_was_edited_is_not_run(plan: Path, tmp_path: Path) -> None:
-    written = json.loads(plan.read_text())
-    survey = {"what": "survey", "epsilon": 0.1, "delta": 0.0, "secure_randomness": True}
-    edits: list[tuple[dict[str, Any], str]] = [
-        ({"epsilon": 0.5}, "cannot be used as a plan"),
-        ({"spent": [survey]}, "cannot be used as a plan"),
-        ({"mechanism": {**written["mechanism"], "n_clusters": 4}}, "cannot be used as a plan"),
-        ({"rule": {"rule": "uniform", "probability": 1.0, "radius": "infinity"}}, "cannot be used as a plan"),
-        ({"spent": [{**survey, "epsilon": -1.0}]}, "epsilon=-1.0 is out of range"),
-        ({"spent": [survey, survey]}, "Plan again"),
-    ]
-    for edit, message in edits:
-        plan.write_text(json.dumps({**written, **edit}))
-        assert message in refused("kmeans", "missing", "--plan", plan, "--out", tmp_path / "out"), edit
+    for option, value in BESIDE.items():
+        assert option in refused("kmeans", "missing", "--plan", plan, option, value, "--out", tmp_path / "out")
 
 
 def test_a_survey_or_plan_without_a_name_is_refused_because_it_could_not_be_charged(
@@ -247,39 +198,29 @@ def test_a_plan_of_another_mechanism_is_refused_before_the_ledger_is_charged(
 
 # Files with an invalid price: they are refused before the data are opened, and nothing is charged.
 
-BAD_TEXTS = ["-0.999", "NaN", "1e999", "-1e999", "1e7", '"0.1"', "true", "null", "[0.1]"]
+BAD_TEXTS = ["-0.999", "NaN", "1e999", '"0.1"', "null"]
 
 
-@pytest.mark.parametrize("bad", [*BAD_TEXTS, "0", "-0.0", "1" + "0" * 400])
-def test_a_survey_file_with_a_bad_price_is_refused(bad: str, surveyed: Path, book: Path, tmp_path: Path) -> None:
+def test_a_survey_file_with_a_bad_price_is_refused(surveyed: Path, book: Path, tmp_path: Path) -> None:
     written = surveyed.read_text()
     assert written.count('"epsilon": 0.1') == 1
-    surveyed.write_text(written.replace('"epsilon": 0.1', f'"epsilon": {bad}'))
     given = ("--survey", surveyed, "--n-clusters", 3, "--epsilon", 1)
-    for arguments in (("plan", *given), ("kmeans", "missing", *given, "--ledger", book, "--out", tmp_path / "out")):
-        assert str(surveyed) in refused(*arguments)
+    for bad in (*BAD_TEXTS, "0", "-0.0", "1" + "0" * 400):
+        surveyed.write_text(written.replace('"epsilon": 0.1', f'"epsilon": {bad}'))
+        for arguments in (("plan", *given), ("kmeans", "missing", *given, "--ledger", book, "--out", tmp_path / "out")):
+            assert str(surveyed) in refused(*arguments)
     assert spent(book) == 0.0
 
 
 @pytest.mark.parametrize("field", ["epsilon", "delta"])
-@pytest.mark.parametrize("bad", BAD_TEXTS)
-def test_a_plan_file_with_a_bad_price_is_refused(
-    field: str, bad: str, plan_of_survey: Path, book: Path, tmp_path: Path
-) -> None:
+def test_a_plan_file_with_a_bad_price_is_refused(field: str, plan_of_survey: Path, book: Path, tmp_path: Path) -> None:
     whole = json.loads(plan_of_survey.read_text())
     survey = {**whole["spent"][0], field: "BAD"}
-    for change in ({"spent": [survey]}, {field: "BAD"}):
+    for bad, change in itertools.product(BAD_TEXTS, ({"spent": [survey]}, {field: "BAD"})):
         plan_of_survey.write_text(json.dumps({**whole, **change}).replace('"BAD"', bad))
-        for command in (("kmeans", "missing", "--ledger", book), ("sample", "missing")):
-            said = refused(*command, "--plan", plan_of_survey, "--out", tmp_path / "out")
-            assert str(plan_of_survey) in said
+        said = refused("kmeans", "missing", "--ledger", book, "--plan", plan_of_survey, "--out", tmp_path / "out")
+        assert str(plan_of_survey) in said
     assert spent(book) == 0.0
-
-
-@pytest.mark.parametrize("change", [{"secure_randomness": "yes"}, {"secure_randomness": 1}, {"above_noise": None}])
-def test_survey_file_flags_must_be_booleans(change: dict[str, Any], surveyed: Path) -> None:
-    edited(surveyed, **change)
-    assert "must be True or False" in refused("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1)
 
 
 # Gaussian surveys: survey and release have one price, which is on the ledger once for each release.
@@ -314,18 +255,6 @@ def test_a_fit_is_one_entry_and_its_certificate_explains_the_survey(data: Path, 
     assert "Survey and release have one price together" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_plan_and_survey_of_a_fit_cost_the_joint_price_again(
-    data: Path, book: Path, of_fit: dict[str, Path], tmp_path: Path
-) -> None:
-    settings = ("--n-clusters", 3, "--epsilon", 1, "--delta", 1e-6, "--survey", of_fit["survey"])
-    for number, way in enumerate([("--plan", of_fit["plan"]), settings]):
-        out = tmp_path / f"out{number}"
-        done("kmeans", data, *way, "--out", out, "--ledger", book)
-        assert certificate(out)["survey_shift"] == json.loads(of_fit["survey"].read_text())["shift"]
-        assert certificate(out)["release_delta"] < 0.8e-6
-        assert entries(book) == [WHOLE] * (number + 1)
-
-
 def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -> None:
     survey, plan = (done("explain", of_fit[name]).stdout for name in ("survey", "plan"))
     shift = raised(json.loads(of_fit["survey"].read_text())["shift"])
@@ -334,15 +263,6 @@ def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -
     assert f"This includes the survey before it, with Gaussian shift {shift}," in plan
     shown = json.loads(done("explain", of_fit["survey"], "--json").stdout)
     assert (shown["kind"], shown["epsilon"], shown["delta"]) == ("survey", None, None)
-
-
-def test_a_survey_with_a_shift_is_not_for_pure_noise_nor_seeded_for_a_release(
-    of_fit: dict[str, Path], tmp_path: Path
-) -> None:
-    wanted = ("kmeans", "missing", "--n-clusters", 3, "--epsilon", 1, "--survey", of_fit["survey"])
-    assert "Gaussian noise" in refused(*wanted, "--mechanism", "l2", "--out", tmp_path / "out")
-    edited(of_fit["survey"], secure_randomness=False, note="seeded, not private")
-    assert "made with a seed" in refused(*wanted, "--out", tmp_path / "out")
 
 
 # Delta, if it is not stated, and weak guarantees.
@@ -362,29 +282,6 @@ def test_commands_choose_delta_for_stated_rows(data: Path, tmp_path: Path) -> No
     assert package.Ledger(path=book).spent.delta == pytest.approx(2e-10, rel=1e-9)
     # A third does not fit, and the data are not opened for it.
     refused("kmeans", "missing", *wanted, "--ledger", book, "--out", tmp_path / "c", code=3)
-
-
-def test_commands_certify_the_largest_default_for_surveyed_rows(data: Path, tmp_path: Path) -> None:
-    book, plan, survey = tmp_path / "book.json", tmp_path / "plan.json", tmp_path / "survey.json"
-    done("ledger", book, "--epsilon", 20, "--delta", 3e-6)
-    done("survey", data, "--epsilon", 1, "--ledger", book, "--out", survey)
-    content = json.loads(survey.read_text())
-    # As if very many rows had been surveyed.
-    edited(survey, norms={**content["norms"], "masses": [1e6 * mass for mass in content["norms"]["masses"]]})
-    wanted = ("--n-clusters", 2, "--epsilon", 3)
-    done("plan", *wanted, "--survey", survey, "--out", plan)
-    for name, options in {"a": (*wanted, "--survey", survey), "b": ("--plan", plan), "c": wanted}.items():
-        done("kmeans", data, *options, "--ledger", book, "--out", tmp_path / name)
-        found = certificate(tmp_path / name)
-        assert found["delta"] == 1e-6
-        assert found["delta_basis"] == SURVEYED
-        assert (found["delta_used"] < 1e-8) is (name != "c")
-        assert "over all tables delta is at most 1e-06" in done("explain", tmp_path / name / "certificate.json").stdout
-    assert package.Ledger(path=book).spent.delta == 3e-6
-    assert "over all tables delta is at most 1e-06" in done("explain", plan).stdout
-    shown = json.loads(plan.read_text())
-    assert shown["delta"] == 1e-6
-    assert shown["delta_used"] < 1e-8
 
 
 def test_commands_warn_about_weak_guarantees_on_stderr(data: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_rough_powers_are_those_of_shifted_rows(kind: type[np.generic]) -> None:
         rows[[3, 5000], [0, 7]] = np.nan, np.inf
     ball = Ball(radius=2.0, center=tuple(rng.normal(size=30)), constant=0.25)
     for table in (rows, np.asfortranarray(rows), rows[:1], rows[:0]):
-        powers, rough = ball.powers(ball.shift(table)), ball.rough_powers_of(table)
+        powers, rough = ball.powers(ball.shift(table)), ball.rough_powers(table)
         rough[np.isinf(rough)] = np.nan
         assert np.allclose(rough, powers, rtol=rough_slack(30), atol=0.0, equal_nan=True)
 

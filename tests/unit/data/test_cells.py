@@ -137,7 +137,7 @@ def vectors(column: pd.Series[Any], stated: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(cells=columns_of_cells, extra=anything)
 @example(cells=[5.0, 1.0, 5.0], extra="x")
 @example(cells=["1_000", "5", "true", "5\u00a0", "\u0663"], extra=7)
@@ -238,7 +238,7 @@ def test_chunks_whose_dictionaries_hold_nulls(name: str) -> None:
         assert np.array_equal(read(table, columns={name: stated}).rows, expected, equal_nan=True)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(cells=columns_of_cells, extra=anything)
 @example(cells=["1", "2"], extra=3)
 @example(cells=[pd.Timestamp("2020-01-01")], extra=3)

@@ -59,11 +59,6 @@ def test_bounds_map_to_one_and_clip() -> None:
     ]
 
 
-def test_infinite_values_count_as_missing() -> None:
-    for stated in ((0, 1), "auto", 5):
-        assert np.isnan(encoded(stated, pa.array([math.inf, -math.inf, math.nan]))[0]).all()
-
-
 def test_categories_are_as_far_apart_as_a_range() -> None:
     vectors = np.array(encoded(["a", "b"], pa.array(["a", "b", " a ", "c", None, ""]))).T
     assert np.linalg.norm(vectors[0] - vectors[1]) == pytest.approx(2.0)
@@ -86,12 +81,6 @@ def test_whole_numbers_that_are_no_edges_are_categories(values: list[int]) -> No
     assert Schema.of({"c": values}) == Schema((Categories(name="c", values=tuple(values)),))
 
 
-def test_dictionary_columns_are_decoded() -> None:
-    cells = pa.array(["a", None, "b", "c"]).dictionary_encode()
-    assert encoded(["a", "b"], cells) == encoded(["a", "b"], cells.dictionary_decode())
-    assert encoded((0, 4), pa.array([1, 2, 1]).dictionary_encode()) == [[-0.5, 0, -0.5]]
-
-
 def test_true_and_false_are_a_boolean() -> None:
     assert Schema.of({"c": [True, False]}) == Schema.of({"c": [np.False_, np.True_]}) == Schema.of({"c": bool})
 
@@ -100,23 +89,6 @@ def test_true_and_false_are_a_boolean() -> None:
 def test_names_without_facts_are_told_what_to_state(columns: Any) -> None:
     with pytest.raises(ArgumentError, match=r"columns=\{'age': \(low, high\)\}"):
         Schema.of(columns)
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        pa.array([True, False, None]),
-        pa.array([1, 0, 2]),
-        pa.array([1.0, 0.0, math.inf]),
-        pa.array(["TRUE", "No", "maybe"]),
-        pa.array([" yes", "0", ""], pa.large_string()),
-        pa.array(["1.0", "false", None], pa.string_view()),
-    ],
-)
-def test_booleans_of_any_type(cells: pa.Array) -> None:
-    [values] = encoded(bool, cells)
-    assert values[:2] == [1.0, -1.0]
-    assert math.isnan(values[2])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +111,7 @@ DATES = st.from_regex(r"[0-9]{3,4}[-/.0-9][0-9]{2}[-/ 0-9][0-9]{2}", fullmatch=T
 TIMES = st.from_regex(r"[0-9]{4}-[01][0-9]-[0-3][0-9][ Tt:][0-2][0-9][:.][0-6][0-9][:.][0-6][0-9]", fullmatch=True)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.one_of(st.lists(DATES, min_size=1, max_size=3), st.lists(TIMES, min_size=1, max_size=3)))
 def test_dates_read_at_once_are_those_read_one_by_one(texts: list[str]) -> None:
     stated = ("0001-01-01", "9999-12-31")
@@ -173,14 +145,6 @@ def test_every_type_of_time_gives_the_same_coordinate(time: datetime.datetime) -
     kinds = [midnight, midnight.cast(pa.date64()), midnight.cast(pa.timestamp("s")), midnight.cast(pa.timestamp("ns"))]
     kinds.append(pa.array([time.date().isoformat()]))
     assert len({str(encoded(stated, cells)) for cells in kinds}) == 1
-
-
-def test_decimals_and_small_integers() -> None:
-    import decimal
-
-    assert encoded((0, 10), pa.array([decimal.Decimal("5.00"), None]))[0][0] == 0.0
-    assert encoded((0, 10), pa.array([10, 0], pa.uint8())) == [[1.0, -1.0]]
-    assert encoded((0, 10), pa.array([10, 0], pa.float16())) == [[1.0, -1.0]]
 
 
 @settings(deadline=None)

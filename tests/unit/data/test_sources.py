@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pais
-from pais import DataError
+from pais import Ball, DataError, sample
 from pais.data.dialect import require_header
-from pais.data.tables import Table, read
+from pais.data.tables import read
+from tests.support.bad_values import BALL, CANARY, EVERY, refused
 
 NAMES = ("age", "income", "member")
 VALUES = np.array([[30.0, 1.5, 1.0], [41.0, -2.25, 0.0], [59.0, 1e6, 1.0]])
@@ -112,23 +113,6 @@ def test_every_numeric_type_of_arrow_is_read(kind: pa.DataType) -> None:
     assert read(pa.table({"a": column})).rows.tolist() == [[1.0], [0.0]]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pa.table({"a": [1.0, 2.0], "b": [1.0, None]}),
-        pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, None]}),
-        pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, float("nan")]}),
-        pd.DataFrame({"a": [1, 2], "b": pd.array([1, None], dtype="Int64")}),
-    ],
-    ids=["arrow", "polars", "pandas", "pandas nullable"],
-)
-def test_missing_values_are_nan_or_an_error_by_the_name_of_their_column(source: object) -> None:
-    np.testing.assert_array_equal(read(source).rows, [[1.0, 1.0], [2.0, math.nan]])
-    with pytest.raises(DataError, match=r"'b'.*missing"):
-        pais.source(source, missing="error")
-    assert read(source, columns=["a"]).rows.tolist() == [[1.0], [2.0]]
-
-
 NOT_NUMERIC: dict[str, object] = {
     "arrow": pa.table({"a": [1.0], "b": [SECRET]}),
     "polars": pl.DataFrame({"a": [1.0], "b": [SECRET]}),
@@ -142,21 +126,11 @@ TWICE = pa.table([[1.0], [2.0]], names=["a", "a"])
 # Data, the columns that are chosen, and a word of the error.
 REFUSED: dict[str, tuple[Any, Any, str]] = {
     **{f"text in {name}": (source, None, "'b'") for name, source in NOT_NUMERIC.items()},
-    "mostly text": (pd.DataFrame({"a": [1.0, SECRET, SECRET]}), None, ""),
-    "a pandas series": (pd.Series([1.0, 2.0]), None, ""),
-    "a polars series": (pl.Series("a", [1.0, 2.0]), None, ""),
-    "an arrow array": (pa.chunked_array([[1.0, 2.0]]), None, ""),
     "two columns of one name": (TWICE, None, "more than once"),
     "a name that is there twice": (TWICE, ["a"], "more than once"),
     "a name that is no text": (pd.DataFrame(np.eye(2)), [0], ""),
     "names for an array": (np.ones((2, 2)), ["a"], "columns"),
-    "no columns": (pa.table({}), None, "no columns"),
-    "rows without columns": (pd.DataFrame(index=range(3)), None, "no columns"),
     "no column chosen": (arrow(), [], "no columns"),
-    "a masked array": (np.ma.masked_array([[1.0, 4711.0]], mask=[[False, True]]), None, ""),
-    "ragged lists": ([[1.0, 2.0], [3.0]], None, ""),
-    "an array of text": (np.array([[1.0, SECRET]] * 3, dtype=object), None, ""),
-    "an array of objects": ([[object()]] * 3, None, ""),
 }
 
 
@@ -186,50 +160,10 @@ def test_the_index_of_a_pandas_table_is_not_a_feature(tmp_path: Path) -> None:
     assert read(tmp_path / "frame.parquet").names == ("a",)
 
 
-def test_a_file_that_does_not_exist_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
-    for name in ("nothing.parquet", "nothing.csv"):
-        with pytest.raises(DataError, match=name):
-            read(tmp_path / name)
-    with pytest.raises(DataError, match="no Parquet or CSV file"):
-        read(tmp_path)
-
-
-def test_a_table_without_rows_is_read(tmp_path: Path) -> None:
-    empty = pa.table({"a": pa.array([], pa.float64())})
-    pq.write_table(empty, tmp_path / "empty.parquet")
-    (tmp_path / "header.csv").write_text("a,b\n")
-    for source in (empty, empty.to_pandas(), tmp_path / "empty.parquet", tmp_path / "header.csv"):
-        assert read(source).rows.shape[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("empty.csv", ""),
-        ("text.csv", "a,b\n" + f"3,{SECRET}\n" * 3),
-        ("words.parquet", SECRET),
-        ("words.unknown", SECRET),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_refused_without_its_content(name: str, text: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    with pytest.raises(DataError) as caught:
-        read(path)
-    assert SECRET not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
 def test_a_file_is_read_into_memory_as_it_is_streamed(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"a;b\n1;2\n{SECRET}\n3;{SECRET}\n5;6\n")
     rows = read(tmp_path / "rows.csv", columns=["a", "b"]).rows
     assert np.array_equal(rows, [[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]], equal_nan=True)
-
-
-def test_a_table_shows_none_of_its_rows() -> None:
-    table = read(np.array([[4711.0]]))
-    assert isinstance(table, Table)
-    assert "4711" not in repr(table)
 
 
 HEADERS = [
@@ -306,3 +240,38 @@ def test_first_line_that_looks_like_a_row_is_refused_and_not_quoted(names: list[
     assert not any(name in str(caught.value) for name in names if len(name.strip()) > 1)
     with pytest.raises(DataError):
         require_header(["height", *names], "file rows.csv")
+
+
+# -- tables and their cells
+
+
+def test_rows_of_another_width_than_the_center_are_refused() -> None:
+    ball = Ball(radius=1.0, center=(0.0, 1.0, 2.0))
+    for width in (1, 2, 4):
+        table = np.full((5, width), CANARY)
+        error = refused(DataError, lambda t=table: sample(t, ball=ball, rule=EVERY))
+        assert f"{width} column" in str(error)
+        assert "3" in str(error)
+
+
+@pytest.mark.parametrize("bad", ["text", None, 1j, b"\xff", 10**400, {}, object()], ids=lambda bad: type(bad).__name__)
+def test_one_cell_of_a_list_does_not_change_how_the_others_are_read(bad: object) -> None:
+    rows = [[CANARY, True], [np.float32(0.1), 2], [3, 0.25]]
+    kept = [
+        sample(one, ball=BALL, rule=EVERY, random_state=0).spend("a test").rows for one in (rows, [*rows, [1, bad]])
+    ]
+    assert np.array_equal(kept[0], kept[1])
+
+
+def test_a_source_shows_its_kind_and_its_columns_and_no_number_of_rows() -> None:
+    table = pa.table({f"c{column}": [CANARY] * 57 for column in range(12)})
+    assert repr(pais.source(table)) == "<MemoryEngine: c0, c1, c2, c3, c4, c5, c6, c7 and 4 more>"
+    assert str(pais.source(table, columns=["c3", "c1"])) == "<MemoryEngine: c3, c1>"
+    assert repr(pais.source(np.full((57, 3), CANARY))) == "<MemoryEngine: 3 column(s)>"
+
+
+def test_unknown_column_name_is_answered_with_the_nearest_and_all_names() -> None:
+    table = pa.table({"height": [CANARY], "width": [CANARY]})
+    for chosen in ({"columns": ["hieght"]}, {"columns": ["width"], "carry": ["Height"]}, {"key": "heigh"}):
+        error = refused(DataError, lambda chosen=chosen: pais.source(table, **chosen), match="do not exist")
+        assert "Did you mean height? Pass names of its columns: height, width." in str(error)

@@ -20,6 +20,8 @@ MECHANISMS = {"gaussian": 1e-6, "l2": 0.0, "laplace": 0.0}
 # These tests look at the numbers; tests/unit/privacy/test_delta.py looks at the warning.
 weak_epsilon = pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
+#: Every mechanism and every sampling rule, each with the usual one of the others.
+EACH_ONCE = [*(("gaussian", sampling) for sampling in SAMPLINGS), ("l2", "constrained"), ("laplace", "constrained")]
 
 
 def fitted(X: Any = ROWS, **changes: Any) -> DPKMeans:

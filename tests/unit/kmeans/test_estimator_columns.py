@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 
 import pais
 from pais import ArgumentError, DataError, DPKMeans, Schema
@@ -95,15 +93,6 @@ def test_arrays_have_no_names(fitted: DPKMeans) -> None:
         fitted.predict(np.zeros((10, 5)))
     with pytest.raises(DataError, match="do not exist"):
         fitted.predict(people().drop(columns="age"))
-
-
-def test_clone_pickle_and_parameters(fitted: DPKMeans) -> None:
-    copied = clone(fitted)
-    assert copied.get_params()["columns"] == COLUMNS
-    assert copied.set_params(missing="midpoint").missing == "midpoint"
-    loaded = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(loaded.predict(complete()), fitted.predict(complete()))
-    assert loaded.fit_.schema == SCHEMA
 
 
 def test_files_and_sources_give_the_same_centers(fitted: DPKMeans, tmp_path: Path) -> None:

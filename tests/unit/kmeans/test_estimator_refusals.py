@@ -17,6 +17,7 @@ import pytest
 
 import pais
 from tests.unit.kmeans.estimator_cases import (
+    EACH_ONCE,
     MECHANISMS,
     NAMES,
     NORMS,
@@ -52,14 +53,13 @@ def spoiled(value: Any, dtype: Any = np.float64) -> Any:
     return rows
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("stated", [{}, STATED], ids=["surveyed", "stated"])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
-def test_rows_that_are_not_finite_are_left_out_by_fit_and_have_no_label(value: float, stated: dict[str, Any]) -> None:
+def test_rows_that_are_not_finite_are_left_out_by_fit_and_have_no_label(value: float) -> None:
     frame = pd.DataFrame(spoiled(value), columns=NAMES)
     for X in (spoiled(value), frame, pa.table(frame)):
-        assert np.isfinite(fitted(X, **stated).cluster_centers_).all()
-        assert_refused_without_values(lambda X=X: fitted(pais.source(X, missing="error"), **stated))
+        assert np.isfinite(fitted(X).cluster_centers_).all()
+        assert_refused_without_values(lambda X=X: fitted(pais.source(X, missing="error")))
     labels = fitted().predict(spoiled(value))
     assert labels[7] == -1
     assert (np.delete(labels, 7) >= 0).all()
@@ -97,11 +97,6 @@ def test_columns_that_hold_no_numbers_are_named() -> None:
         assert caught.value.__context__ is None
 
 
-def test_objects_in_a_table_are_named_by_their_column() -> None:
-    with pytest.raises(pais.DataError, match=r"column\(s\) 'second' \(type string\) of the source"):
-        fitted(pd.DataFrame({"first": [CANARY] * 5, "second": [{"a": CANARY}] * 5}))
-
-
 def test_missing_values_are_left_out_or_an_error_on_demand_that_says_what_to_do() -> None:
     X = pd.DataFrame(ROWS, columns=NAMES)
     X.loc[7, "second"] = np.nan
@@ -131,11 +126,6 @@ def test_arrays_of_other_dimensions_are_refused_without_quoting(shape: tuple[int
     assert_refused_without_values(lambda: fitted().predict(np.full(shape, CANARY)))
 
 
-def test_missing_values_of_a_table_are_an_error_by_column_on_demand() -> None:
-    with pytest.raises(pais.DataError, match="'second'"):
-        pais.source(pa.table({"first": [CANARY, 1.0], "second": [None, 1.0]}), missing="error")
-
-
 def test_files_and_tables_without_columns_are_refused_and_empty_ones_are_fitted(tmp_path: Path) -> None:
     empty, header = tmp_path / "empty.csv", tmp_path / "header.csv"
     empty.write_text("")
@@ -163,7 +153,6 @@ def test_another_number_of_columns_is_refused_by_predict(width: int) -> None:
         assert_refused_without_values(lambda act=act: act(new))
 
 
-@pytest.mark.parametrize("stated", [{}, {"radius": 4.0}, STATED], ids=["surveyed", "radius", "stated"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -196,10 +185,10 @@ def test_another_number_of_columns_is_refused_by_predict(width: int) -> None:
     ],
     ids=str,
 )
-def test_a_bad_parameter_is_refused(change: dict[str, Any], stated: dict[str, Any]) -> None:
+def test_a_bad_parameter_is_refused(change: dict[str, Any]) -> None:
     rows = ROWS.copy()
     rows[0, 0] = CANARY
-    assert_refused_without_values(lambda: fitted(rows, **{**stated, **change}))
+    assert_refused_without_values(lambda: fitted(rows, **change))
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, math.inf, "wide"])
@@ -230,10 +219,12 @@ ODD_ROWS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "sampling"),
-    [*(("gaussian", sampling) for sampling in SAMPLINGS), ("l2", "constrained"), ("laplace", "constrained")],
+    ("kind", "mechanism", "sampling"),
+    [
+        *((kind, "gaussian", "constrained") for kind in ODD_ROWS),
+        *((kind, *how) for kind in ("one row", "zeros", "huge") for how in EACH_ONCE[1:]),
+    ],
 )
-@pytest.mark.parametrize("kind", ODD_ROWS)
 def test_odd_rows_give_finite_centers_of_the_right_shape(kind: str, sampling: str, mechanism: str) -> None:
     X = ODD_ROWS[kind]()
     model = fitted(X, sampling=sampling, mechanism=mechanism, delta=MECHANISMS[mechanism])
@@ -242,20 +233,17 @@ def test_odd_rows_give_finite_centers_of_the_right_shape(kind: str, sampling: st
     assert model.predict(X).shape == (X.shape[0],)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("stated", [{"radius": 4.0}, STATED], ids=["radius", "stated"])
-def test_rows_beyond_the_radius_are_clipped_to_it(sampling: str, mechanism: str, stated: dict[str, Any]) -> None:
-    settings = {"sampling": sampling, "mechanism": mechanism, "delta": MECHANISMS[mechanism], **stated}
+@pytest.mark.parametrize(("mechanism", "sampling"), EACH_ONCE)
+def test_rows_beyond_the_radius_are_clipped_to_it(mechanism: str, sampling: str) -> None:
+    settings = {"sampling": sampling, "mechanism": mechanism, "delta": MECHANISMS[mechanism], "radius": 4.0}
     for rows in (ROWS * 1e6 + 1e7, ROWS * 1e300):
         centers = fitted(rows, **settings).cluster_centers_
         assert np.all(np.linalg.norm(centers, axis=1) <= 4.0 * (1 + 1e-12))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("stated", [{}, STATED], ids=["surveyed", "stated"])
-def test_more_clusters_than_rows_give_that_many_centers(mechanism: str, stated: dict[str, Any]) -> None:
-    model = fitted(ROWS[:5], n_clusters=40, mechanism=mechanism, delta=MECHANISMS[mechanism], **stated)
+def test_more_clusters_than_rows_give_that_many_centers(mechanism: str) -> None:
+    model = fitted(ROWS[:5], n_clusters=40, mechanism=mechanism, delta=MECHANISMS[mechanism])
     assert model.cluster_centers_.shape == (40, 3)
     assert np.all(np.isfinite(model.cluster_centers_))
 
@@ -263,13 +251,10 @@ def test_more_clusters_than_rows_give_that_many_centers(mechanism: str, stated: 
 @pytest.mark.parametrize(
     ("mechanism", "delta"), [("gaussian", 1e-6), ("gaussian", 1e-14), ("l2", 0.0), ("laplace", 0.0)]
 )
-@pytest.mark.parametrize("sampling", ["constrained", "none"])
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("epsilon", [1e-12, 1e6])
 @weak_epsilon
-def test_extreme_budgets_give_finite_centers_within_them(
-    epsilon: float, sampling: str, mechanism: str, delta: float
-) -> None:
-    model = fitted(mechanism=mechanism, delta=delta, epsilon=epsilon, sampling=sampling)
+def test_extreme_budgets_give_finite_centers_within_them(epsilon: float, mechanism: str, delta: float) -> None:
+    model = fitted(mechanism=mechanism, delta=delta, epsilon=epsilon)
     assert np.all(np.isfinite(model.cluster_centers_))
     assert model.certificate_.epsilon <= epsilon
 
@@ -299,12 +284,3 @@ def test_norms_without_a_radius_are_refused_before_a_survey_is_paid_for(norms: o
     with pytest.raises(pais.ArgumentError, match="norms"):
         pais.DPKMeans(n_clusters=2, epsilon=1.0, norms=norms, ledger=ledger).fit(ROWS)
     assert ledger.entries == ()
-
-
-def test_plan_of_a_frame_refuses_other_columns() -> None:
-    frame = pd.DataFrame(ROWS, columns=NAMES)
-    plan = pais.DPKMeans(n_clusters=2, epsilon=1.0).fit(frame).plan_
-    assert plan.columns == tuple(NAMES)
-    pais.run(plan, frame)
-    with pytest.raises(pais.MismatchError, match="columns"):
-        pais.run(plan, frame[list(NAMES)[::-1]])

@@ -41,11 +41,6 @@ def test_none_is_refused_by_name(call: Any) -> None:
         call(None)
 
 
-def test_a_frame_without_columns_is_refused() -> None:
-    with pytest.raises(pais.DataError, match="at least one column"):
-        model().fit(pd.DataFrame())
-
-
 def test_a_path_in_place_of_a_ledger_is_refused_with_the_way_to_open_it(people: pd.DataFrame) -> None:
     with pytest.raises(pais.ArgumentError, match=r"pais\.Ledger\(path=\.\.\.\)"):
         model(ledger="budget.json").fit(people)
@@ -62,15 +57,6 @@ def test_other_columns_than_planned_are_refused_without_an_option_of_the_command
     with pytest.raises(pais.MismatchError, match="age, visits") as caught:
         pais.run(plan, people[["visits", "age"]])
     assert "--" not in str(caught.value)
-
-
-def test_columns_that_are_not_numeric_are_listed_together_with_the_way_to_choose() -> None:
-    texts = {f"text {number}": ["a"] * 5 for number in range(12)}
-    with pytest.raises(pais.DataError, match="not numeric") as caught:
-        model().fit(pd.DataFrame({"age": [1.0] * 5, **texts}))
-    assert all(name in str(caught.value) for name in texts)
-    assert "`columns`" in str(caught.value)
-    assert "'age'" not in str(caught.value)
 
 
 def test_ids_among_the_features_are_warned_about_by_name(people: pd.DataFrame, tmp_path: Path) -> None:
@@ -158,3 +144,37 @@ def test_an_empty_survey_is_reported_before_its_consequences() -> None:
     with pytest.warns() as caught:  # the order of two warnings
         model().fit(np.zeros((3, 2)))
     assert [one.category for one in caught][:2] == [pais.SurveyWarning, pais.QualityWarning]
+
+
+# -- what a fit points out from public or released values -----------------------------------------------------------
+
+FRAME = pais.example_people(2000, random_state=1).to_pandas()
+
+
+def fit(**options: object) -> pais.DPKMeans:
+    defaults = {"n_clusters": 3, "epsilon": 3.0, "columns": {"age": (18, 100), "visits": (0, 50)}, "random_state": 0}
+    return pais.DPKMeans(**{**defaults, **options}).fit(FRAME)  # type: ignore[arg-type]
+
+
+def test_categories_that_hardly_any_row_has_are_pointed_out() -> None:
+    columns = {"age": (18, 100), "visits": (0, 50), "region": ["North", "South"]}
+    with pytest.warns(pais.QualityWarning, match="categories stated for 'region'"):
+        fit(columns=columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pais.QualityWarning)
+        fit(columns={**columns, "region": ["north", "south"]})
+
+
+def test_an_automatic_choice_at_its_limit_is_pointed_out() -> None:
+    rows = np.random.default_rng(0).normal(size=(20_000, 2)) * 0.05 + 4 * np.random.default_rng(1).normal(
+        size=(12, 2)
+    ).repeat(np.ceil(20_000 / 12), axis=0)[:20_000].reshape(-1, 2)
+    with pytest.warns(pais.QualityWarning, match="max_clusters=4"):
+        pais.DPKMeans(n_clusters="auto", max_clusters=4, epsilon=3.0, random_state=0).fit(rows)
+
+
+def test_too_many_clusters_are_refused_before_anything_is_paid() -> None:
+    ledger = pais.Ledger(epsilon=5.0, delta=1e-4)
+    with pytest.raises(pais.ArgumentError, match="3000"):
+        fit(n_clusters=10_000, ledger=ledger)
+    assert ledger.entries == ()

@@ -131,11 +131,6 @@ def test_grey_values_and_drowned_features_say_why() -> None:
     assert page.count("and no two segments differ by more than the noise") == 3
 
 
-def test_only_tables_that_are_wide_on_a_phone_ask_to_scroll() -> None:
-    assert '<table class="heat">' in heat_map(np.eye(3, 2))
-    assert '<table class="heat wide">' in heat_map(np.eye(3, 6))
-
-
 @pytest.mark.parametrize(
     ("values", "errors", "shown"),
     [

@@ -19,6 +19,7 @@ from pais.kmeans.pictures import CentersMap, elbow_chart, project
 from pais.kmeans.result import Elbow, ElbowPoint
 from pais.kmeans.view import Sizes
 from pais.show.charts import Chart
+from pais.show.text import direction_in_words
 from tests.unit.kmeans.views import view
 from tests.unit.show.pages import rendered
 
@@ -86,17 +87,16 @@ def test_degenerate_centers_have_finite_pictures(centers: np.ndarray) -> None:
     assert picture.count("<circle") == len(centers)
 
 
-def test_counts_that_are_all_negative_are_drawn() -> None:
-    assert not re.search(r"nan|inf", centers_map(RNG.normal(size=(3, 2)), [-1.0, -2.0, -3.0]))
-
-
 def test_words_name_the_columns_that_dominate_a_direction() -> None:
     centers = np.array([[0.0, 0.0, 1.0], [10.0, -8.0, 1.0], [20.0, -16.0, 1.2]])
     projection = project(centers, np.ones(3))
-    assert projection.words(0, ["income", "visits", "age"]) == "more income, less visits"
-    assert projection.words(0, ["income", "visits", "age"], most=1) == "more income"
-    assert projection.words(0, ["income", "visits", "age"], dates=["visits"]) == "more income, earlier visits"
-    assert project(np.ones((2, 3)), np.ones(2)).words(0, ["a", "b", "c"]) == ""
+    assert direction_in_words(projection.directions[0], ["income", "visits", "age"]) == "more income, less visits"
+    assert direction_in_words(projection.directions[0], ["income", "visits", "age"], most=1) == "more income"
+    assert (
+        direction_in_words(projection.directions[0], ["income", "visits", "age"], dates=["visits"])
+        == "more income, earlier visits"
+    )
+    assert direction_in_words(project(np.ones((2, 3)), np.ones(2)).directions[0], ["a", "b", "c"]) == ""
 
 
 def test_areas_of_circles_grow_with_the_counts() -> None:

@@ -62,6 +62,11 @@ def test_a_plan_says_what_each_round_releases() -> None:
 
 
 RADIUS = 6.5
+#: Every mechanism and every rule of a sample, each with the usual one of the others.
+SAMPLED = [
+    *(("gaussian", rule) for rule in ("constrained", "uniform", "coreset")),
+    *((p, "constrained") for p in ("l2", "laplace")),
+]
 
 
 def norms_of(n_rows: float) -> pais.NormDistribution:
@@ -79,8 +84,7 @@ def choice_of(plan: pais.Plan) -> SampleChoice:
     return plan.sample_choice
 
 
-@pytest.mark.parametrize("mechanism", DELTAS)
-@pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
+@pytest.mark.parametrize(("mechanism", "sampling"), SAMPLED)
 def test_the_chosen_size_is_the_smallest_within_the_tolerance(mechanism: str, sampling: str) -> None:
     plan = planned(mechanism=mechanism, sampling=sampling)
     choice = choice_of(plan)
@@ -240,8 +244,7 @@ def test_a_share_of_the_rows_is_no_sample_size(share: float) -> None:
         planned(sample_size=share)
 
 
-@pytest.mark.parametrize("mechanism", DELTAS)
-@pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
+@pytest.mark.parametrize(("mechanism", "sampling"), SAMPLED)
 def test_a_size_above_the_number_of_rows_keeps_all_rows(mechanism: str, sampling: str) -> None:
     plan = planned(1000, mechanism, sampling=sampling, sample_size=1500)
     every = planned(1000, mechanism, sampling="none")

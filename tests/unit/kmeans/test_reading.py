@@ -109,15 +109,6 @@ def test_with_clusters_returns_a_fitted_copy_with_the_same_certificate(model: pa
     assert clone(other).n_clusters == 3
 
 
-def test_auto_is_a_parameter_of_the_estimator() -> None:
-    model = pais.DPKMeans(n_clusters="auto", max_clusters=9, epsilon=1.0, random_state=0).fit(ROWS)
-    assert model.n_clusters == "auto"
-    assert model.n_clusters_ == 5
-    assert model.plan_.mechanism.n_clusters == 9
-    with pytest.raises(ArgumentError, match="'auto'"):
-        pais.DPKMeans(n_clusters="several").fit(ROWS)
-
-
 @pytest.mark.parametrize("name", ["labels_", "inertia_", "fit_predict"])
 def test_what_would_show_training_rows_is_an_error_that_says_what_to_do(model: pais.DPKMeans, name: str) -> None:
     for one in (model, pais.DPKMeans()):

@@ -86,20 +86,6 @@ def test_a_record_changes_one_count_by_its_weight_and_one_sum_by_its_weighted_no
         np.testing.assert_allclose(sums[changed], weights[trial] * rows[trial], atol=1e-5)
 
 
-def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
-    rounds = (Round(count_noise=GaussianNoise(scale=1e-6), sum_noise=GaussianNoise(scale=1e-6)),)
-    rows, weights = weighted_rows(n=5000)
-    centers = np.random.default_rng(2).normal(size=(9, 5)) * 0.5
-
-    def clusters(kept: slice) -> np.ndarray:
-        grid = sample_of(rows[kept], weights[kept], rounds)._grid
-        return grid.assign(grid.of_centers(centers), slice(None))[0]
-
-    together = clusters(slice(None))
-    alone = [int(clusters(slice(i, i + 1))[0]) for i in range(0, 5000, 50)]
-    np.testing.assert_array_equal(together[::50], alone)
-
-
 def test_rounds_with_negligible_noise_are_weighted_counts_and_sums() -> None:
     rounds = (Round(count_noise=GaussianNoise(scale=1e-9), sum_noise=GaussianNoise(scale=1e-9)),)
     rows, weights = weighted_rows()

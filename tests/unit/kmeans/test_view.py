@@ -214,9 +214,9 @@ def test_shares_add_up_and_their_errors_are_those_of_simulated_noise() -> None:
     simulated = (noisy / noisy.sum(axis=1, keepdims=True)).std(axis=0)
     assert found.shares.sum() == pytest.approx(1.0)
     assert np.allclose(found.share_errors, simulated, rtol=0.03)
-    assert found.share_texts() == [("50%", "1%"), ("30%", "1%"), ("20.0%", "0.6%")]
-    assert found.count_texts() == [("500", "10"), ("300", "20"), ("200", "5")]
-    assert Sizes(counts=counts, errors=errors, noun="patients", split=True).count_texts() == []
+    assert found.share_texts == [("50%", "1%"), ("30%", "1%"), ("20.0%", "0.6%")]
+    assert found.count_texts == [("500", "10"), ("300", "20"), ("200", "5")]
+    assert Sizes(counts=counts, errors=errors, noun="patients", split=True).count_texts == []
 
 
 @pytest.mark.parametrize("error", [1.0, 1e7, 1e16])
@@ -224,7 +224,7 @@ def test_nothing_is_known_of_shares_if_no_count_is_positive(error: float) -> Non
     found = Sizes(counts=np.array([-3.0, 0.0]), errors=np.full(2, error))
     assert found.shares.tolist() == [0.0, 0.0]
     assert found.share_errors.tolist() == [1.0, 1.0]
-    assert found.share_texts() == [("0%", "100%")] * 2
+    assert found.share_texts == [("0%", "100%")] * 2
 
 
 def test_the_error_of_a_share_is_at_most_all_rows() -> None:
@@ -267,6 +267,7 @@ def test_a_fit_describes_its_segments_of_patients(visits: pd.DataFrame) -> None:
     assert (frame["noisy_count_se"] > 0.0).all()
 
 
+@pytest.mark.slow
 def test_errors_of_counts_cover_the_true_sizes_with_and_without_a_sample() -> None:
     rows = np.concatenate([np.random.default_rng(0).normal(at, 0.05, (n, 2)) for at, n in ((-0.5, 4000), (0.5, 2000))])
     norms = pais.NormDistribution(norms=np.array([0.7]), masses=np.array([6000.0]), radius=1.0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +10,6 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from pais import DPLinearRegression, DPLogisticRegression
-from pais.linear import coefficients
-from pais.logistic.descent import Scaling
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pais.PrivacyWarning"),
@@ -99,22 +94,20 @@ def test_coefficients_are_differences_from_the_average_category(name: str, share
     assert np.max(sums(model)) < 1e-9
 
 
-@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", MODELS)
-def test_no_seed_changes_what_categories_are_compared_with(name: str, share: float) -> None:
-    for seed in range(6):
-        model = MODELS[name](ROWS[share].iloc[:5000], seed, epsilon=0.5 if seed % 2 else 3.0)
+def test_no_seed_changes_what_categories_are_compared_with(name: str) -> None:
+    for seed, epsilon, share in ((0, 3.0, 0.005), (1, 0.5, 0.2), (2, 0.5, 0.0)):
+        model = MODELS[name](ROWS[share].iloc[:5000], seed, epsilon=epsilon)
         assert np.max(sums(model)) < 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", MODELS)
-def test_intervals_of_categories_cover_their_differences(name: str, share: float) -> None:
-    rows = visits(share, 5000)
+def test_intervals_of_categories_cover_their_differences(name: str) -> None:
+    rows = visits(0.005, 5000)
     true, covered = truth(name, rows), []
-    for seed in range(40):
+    for seed in range(24):
         model = MODELS[name](rows, seed, epsilon=1.0)
         error = np.abs(np.atleast_2d(model.coef_) - true)
         covered.append(error <= 2.0 * np.atleast_2d(model.coef_standard_errors_))
@@ -126,30 +119,11 @@ def test_few_rows_without_a_category_hide_no_difference(name: str) -> None:
     """Their common level against the intercept is known badly, and the differences of the categories are not."""
 
     def errors(share: float) -> Any:
-        models = [MODELS[name](visits(share, 5000), seed, epsilon=1.0) for seed in range(8)]
+        models = [MODELS[name](visits(share, 5000), seed, epsilon=1.0) for seed in range(4)]
         assert not any(model.coefficients_frame()["hidden_by_noise"].any() for model in models)
         return np.median([np.atleast_2d(model.coef_standard_errors_)[:, 1:] for model in models], axis=0)
 
     assert np.max(errors(0.005) / errors(0.0)) < 1.35
-
-
-def test_the_convention_changes_no_prediction_of_a_row_with_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = ROWS[0.2]
-    listed = (rows["sex"].notna() & rows["region"].notna()).to_numpy()
-    after = {name: model(rows, epsilon=3.0) for name, model in MODELS.items()}
-    monkeypatch.setattr(coefficients, "_gauge", lambda features: np.eye(features.width + 1))
-    whitened = Scaling.whitened
-
-    def ungauged(self: Scaling, moment: Any, *others: Any) -> Scaling:
-        return replace(whitened(self, moment, *others), gauge=np.eye(len(moment)))
-
-    monkeypatch.setattr(Scaling, "whitened", ungauged)
-    for name, model in after.items():
-        before = MODELS[name](rows, epsilon=3.0)
-        old, new = (answers(each, rows) for each in (before, model))
-        assert min(sums(before)) > 1e-3
-        assert old[listed] == pytest.approx(new[listed], rel=1e-9, abs=1e-9)
-        assert np.abs(old[~listed] - new[~listed]).min() > 1e-6
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -191,25 +165,3 @@ def test_the_frame_says_what_a_category_is_compared_with(name: str) -> None:
     average = "the average of the listed categories of region"
     expected = ["", *["the average of sex=F and sex=M"] * 2, *[average] * 3, ""]
     assert frame["compared_with"].tolist() == expected * (3 if name == "several classes" else 1)
-
-
-def test_two_categories_are_compared_in_one_sentence(tmp_path: Path) -> None:
-    model = logistic(ROWS[0.005], epsilon=3.0)
-    frame = model.coefficients_frame().loc["sex=M"]
-    odds, low, high = (f"{np.exp(2.0 * frame[key]):.3g}" for key in ("coefficient", "low", "high"))
-    sentence = f"For sex=M, the odds of readmitted = True are {odds} times those for sex=F ({low} to {high})."
-    model.write_report(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f"<li>{sentence}</li>" in page
-    assert "<li>For sex=F" not in page
-    assert "times those for the average of the listed categories of region (" in page
-    assert "holds" not in page[page.index('id="coefficients"') : page.index('id="limits"')].replace("boolean holds", "")
-    explained = model.explain()
-    assert sentence in explained
-    assert "is its difference from the average of the listed categories of its column" in explained
-    cost = linear(ROWS[0.005], epsilon=3.0)
-    cost.write_report(tmp_path / "cost.html")
-    page = (tmp_path / "cost.html").read_text(encoding="utf-8")
-    assert re.search(r"<li>For sex=M, cost is higher by \d+ than for sex=F \(\d+ to \d+\)\.</li>", page)
-    assert '<td class="count">from sex=F</td>' in page
-    assert '<td class="count">from the average</td>' in page

@@ -123,6 +123,22 @@ def test_clear_coefficients_are_said_in_sentences() -> None:
     assert "<li>For one more" not in page_of(hidden)
 
 
+@pytest.mark.parametrize(
+    ("coefficient", "size", "words"),
+    [
+        (4e-5, 250_000.0, "For 10,000 more units of a, the odds of y = yes are 1.49 times as high (1.43 to 1.55)."),
+        (2e-3, 82.0, "For 10 more units of a, the odds of y = yes are 1.0202 times as high (1.0182 to 1.0222)."),
+        (400.0, 0.01, "For 0.001 more units of a, the odds of y = yes are 1.49 times as high (1.43 to 1.55)."),
+        (4e-5, 1.0, "For one more unit of a, the odds of y = yes are 1.00004 times as high (1.000036 to 1.000044)."),
+        (0.5, 82.0, "For one more unit of a, the odds of y = yes are 1.65 times as high (1.57 to 1.73)."),
+    ],
+)
+def test_odds_are_said_for_a_step_that_shows_an_effect(coefficient: float, size: float, words: str) -> None:
+    steps = (Step(size, "its range"),) if size != 1.0 else ()
+    results = line([coefficient], [0.05 * coefficient], "a", classes=("yes",), steps=steps)
+    assert results.sentence(0) == words
+
+
 def test_sentences_about_categories_name_what_they_are_compared_with() -> None:
     schema = Schema.of({"sex": ["F", "M"], "ward": ["north", "south", "east"]})
     steps = tuple(step for column in schema.columns for step in Step.of(column))

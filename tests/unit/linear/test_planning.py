@@ -71,12 +71,6 @@ def test_all_rows_are_used_if_a_sample_would_add_more_error_than_the_noise(epsil
     assert sampled.norms.expected_size(sampled.rule) <= 3000.0
 
 
-def test_a_survey_that_sees_nothing_gives_the_radius_of_columns_that_fill_their_bounds() -> None:
-    settings = LinearSettings(epsilon=1.0, delta=1e-6)
-    facts, _ = settings._with_radius(surveyed(1, above_noise=False), 6)
-    assert facts.ball.radius**2 - facts.ball.constant**2 == pytest.approx(0.3 * 5 + 0.4)
-
-
 def test_a_schema_for_regression_standardizes_and_gives_the_target_a_factor() -> None:
     schema = regression_schema(Schema.of(COLUMNS))
     assert [column.name for column in schema.columns] == list(COLUMNS)
@@ -88,15 +82,6 @@ def test_a_schema_for_regression_standardizes_and_gives_the_target_a_factor() ->
     assert auto["spent"].factor == pytest.approx(math.sqrt(4.0 + 0.3 * 4.0) / 2.0)  # type: ignore[attr-defined]
     with pytest.raises(pais.ArgumentError, match="not a column of numbers"):
         regression_schema(Schema.of({"age": (18, 100), "premium": bool}))
-
-
-def test_columns_cost_more_of_the_shift_than_for_k_means() -> None:
-    linear = LinearSettings(epsilon=1.0, delta=1e-6, center=(0.0,))
-    kmeans = pais.KMeansSettings(n_clusters=2, epsilon=1.0, delta=1e-6, center=(0.0,))
-    assert linear.survey_shift_share == kmeans.survey_shift_share
-    linear, kmeans = replace(linear, open_columns=3), replace(kmeans, open_columns=3)
-    assert linear.survey_shift_share == pytest.approx(1.5 * kmeans.survey_shift_share)
-    assert linear.survey_noise.shift < 0.4 * 0.2367
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])

@@ -80,24 +80,3 @@ def test_directions_in_which_no_row_goes_are_left_out() -> None:
     assert mapped.squares == pytest.approx(1.0, abs=1e-6)
     # Coefficients of any coordinates add up to zero over the categories.
     assert (mapped.gauge @ mapped.matrix)[:2].sum(axis=0) == pytest.approx(0.0, abs=1e-9)
-
-
-def test_coefficients_of_categories_add_up_to_zero_also_if_rows_have_none() -> None:
-    scaling = Scaling.about_mean(
-        np.array([0.0, 0.0, 700.0, 700.0]),
-        n_features=2,
-        n_rows=1000.0,
-        mean_square_norm=3.0,
-        label_length=1.4,
-        noise=1e-9,
-    )
-    with_one, without = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 1.0])
-    rows = np.vstack([with_one, without]) @ scaling.matrix
-    mapped = scaling.whitened(rows.T @ rows / 3.0, 1e-9, 1.0, [Link(places=(0, 1), total=1.0)])
-    assert mapped.matrix.shape == (3, 3)
-    values = np.array([2.0, 5.0, -1.0])
-    moved = mapped.gauge @ values
-    assert moved == pytest.approx([-1.5, 1.5, 2.5])
-    assert with_one @ moved == pytest.approx(with_one @ values)
-    # A row without a category has the mean of the others.
-    assert without @ moved == pytest.approx((with_one @ values).mean())

@@ -53,15 +53,6 @@ def test_a_row_adds_no_more_than_weight_times_squared_norm(
     assert exact_square(steps, step) <= (Fraction(float(shift)) * Fraction(scale)) ** 2
 
 
-def test_a_row_at_the_radius_adds_nearly_its_price() -> None:
-    """The bound is tight, so noise for a smaller bound would not be enough."""
-    ball, step = Ball(radius=1.0, constant=0.125), 2.0**-18
-    rows = ball.clip(np.array([[0.6, 3.0], [0.0, 40.0]]))
-    for row in rows:
-        steps = _Moments(ball=ball, step=step)(row[None, :], np.ones(1))
-        assert float(exact_square(steps, step)) > 0.9999
-
-
 def test_profile_is_the_quadratic_one() -> None:
     profile = MomentSum(noise=GaussianNoise(scale=3.0), largest=1.0, n_rows=1.0).profile
     assert profile == GaussianProfile(math.inf, math.inf, square_scale=3.0 * (1.0 - MARGIN))
@@ -97,21 +88,6 @@ def test_value_is_the_second_moment_of_the_clipped_longer_rows() -> None:
     assert value.noisy_count == pytest.approx((u[:, -1] ** 2).sum() / BALL.constant**2, abs=6 * 2.0 / BALL.constant**2)
 
 
-def test_a_wrong_clip_would_be_seen() -> None:
-    """With the constant left as it is in clipped rows, the value differs by more than its noise."""
-    rows, unclipped = table(), longer(table(), BALL)
-    unclipped[:, -1] = BALL.constant
-    value = pais.run(plan(BALL, EVERY, 0.2), rows, random_state=1).value
-    assert np.abs(value.moment - unclipped.T @ unclipped).max() > 20 * value.scale
-
-
-def test_without_a_constant_there_is_no_further_row_and_column() -> None:
-    ball = Ball(radius=2.0, center=(0.5, 0.5, 0.5))
-    value = pais.run(plan(ball, EVERY, 2.0), table(), random_state=1).value
-    assert value.moment.shape == (3, 3)
-    assert value.constant == 0.0
-
-
 def test_noise_is_isotropic_in_the_frobenius_norm() -> None:
     rows, ball = np.zeros((1, 12)), Ball(radius=1.0)
     moments = np.array([pais.run(plan(ball, EVERY, 5.0), rows, random_state=seed).value.moment for seed in range(60)])
@@ -137,12 +113,6 @@ def test_all_rows_are_streamed_and_give_the_value_of_a_sample_that_keeps_all(tmp
     assert [type(content) for content in contents] == [AllRows, WeightedRows]
     totals = [content.total(_Moments(ball=BALL, step=step)) for content in contents]
     assert np.array_equal(*totals)
-
-
-def test_rows_that_are_not_finite_add_nothing() -> None:
-    rows = np.vstack([table(), [[np.nan, 0.0, 0.0], [0.0, np.inf, 0.0]]])
-    first = pais.run(plan(BALL, EVERY, 2.0), table(), random_state=1).value.moment
-    assert np.array_equal(first, pais.run(plan(BALL, EVERY, 2.0), rows, random_state=1).value.moment)
 
 
 def test_sampled_moment_is_unbiased() -> None:

@@ -65,22 +65,6 @@ def test_nothing_stated_gives_the_first_components() -> None:
     assert 0.0 < model.noise_level_ < model.explained_variance_[1]
 
 
-def test_explained_variance_is_nearer_than_the_eigenvalues_of_the_released_matrix() -> None:
-    """Median over seeds of the error of the ratios of the first two of forty columns, with much noise."""
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(4_000, 40)) * np.where(np.arange(40) < 2, 1.0, 0.3)
-    exact = PCA().fit(rows).explained_variance_ratio_[:2].sum()
-    norms = NormDistribution.from_quantiles(lambda level: 5.0 * level, n_rows=4_000, radius=5.0)
-    errors = []
-    for seed in range(9):
-        model = fitted(rows, epsilon=0.5, radius=5.0, norms=norms, sampling="none", random_state=seed)
-        value = model.fit_.value
-        noisy = np.maximum(np.linalg.eigvalsh(value.moment[:-1, :-1])[::-1], 0.0)
-        errors.append([noisy[:2].sum() / noisy.sum() - exact, model.explained_variance_ratio_.sum() - exact])
-    noisy_error, error = np.median(np.abs(errors), axis=0)
-    assert error < 0.5 * noisy_error
-
-
 def skewed(n_rows: int) -> FloatArray:
     rng = np.random.default_rng(5)
     return np.exp(
@@ -88,6 +72,7 @@ def skewed(n_rows: int) -> FloatArray:
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::pais.QualityWarning")
 @pytest.mark.parametrize(
     "rows",
@@ -113,6 +98,7 @@ def test_intervals_hold_the_variances_of_the_table(rows: FloatArray, settings: d
     assert np.mean(held, axis=0).min() >= 0.9
 
 
+@pytest.mark.statistical
 def test_errors_are_small_if_bounds_keep_all_rows_in_the_ball() -> None:
     """Nothing is clipped and nothing sampled, so the errors are those of the noise: twice the deviation at most."""
     frame = pd.DataFrame(np.random.default_rng(2).uniform(size=(20_000, 4)), columns=list("abcd"))
@@ -144,11 +130,6 @@ def test_all_rows_of_a_small_table_are_used_unless_a_sample_is_asked_for() -> No
     assert plan.expected_rows < 0.5e7
 
 
-def test_signs_are_those_of_scikit_learn() -> None:
-    components = fitted(n_components=5).components_
-    assert np.all(components[np.arange(5), np.abs(components).argmax(axis=1)] > 0.0)
-
-
 def test_whitening_gives_coordinates_of_variance_one() -> None:
     plain, white = fitted(), fitted(whiten=True)
     np.testing.assert_array_equal(plain.components_, white.components_)
@@ -165,11 +146,6 @@ def test_whitening_never_divides_by_less_than_the_noise() -> None:
     model = fitted(ROWS[:300], n_components=5, epsilon=0.1, whiten=True, **STATED)
     assert model.explained_variance_[-1] == 0.0
     assert np.all(np.isfinite(model.transform(ROWS[:10])))
-
-
-def test_all_components_give_the_rows_back() -> None:
-    model = fitted(n_components=None)
-    np.testing.assert_allclose(model.inverse_transform(model.transform(ROWS)), ROWS, atol=1e-10)
 
 
 def test_missing_values_have_no_coordinates() -> None:
@@ -192,23 +168,15 @@ def test_frame_and_names() -> None:
     assert list(fitted(rows).set_output(transform="pandas").transform(rows)) == ["dppca0", "dppca1"]
 
 
-def test_explanation_and_certificate() -> None:
-    model = fitted()
-    assert "2 principal components of 5 features" in model.explain()
-    assert model.certificate_.epsilon == 1.0
-    assert [part.what for part in model.certificate_.parts] == ["survey and second moment"]
-    assert model.certificate_.matches(model.fit_.value)
-
-
-# -- the number of components -------------------------------------------------------------------------------------
-
-
 def test_a_share_of_the_variance_chooses_the_number_of_components() -> None:
     variances = fitted(n_components=None).explained_variance_ratio_
     for share in (0.3, 0.9, 0.99):
         k = fitted(n_components=share).n_components_
         assert variances[:k].sum() > share
         assert k == 1 or variances[: k - 1].sum() <= share
+
+
+# -- the number of components -------------------------------------------------------------------------------------
 
 
 def test_auto_takes_the_components_above_the_noise() -> None:

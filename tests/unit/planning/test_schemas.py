@@ -78,12 +78,6 @@ def test_plan_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
     assert stated.value.centers.tolist() == expected.value.centers.tolist()  # type: ignore[attr-defined]  # of k-means
 
 
-def test_survey_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
-    assert fitted.survey is not None
-    again = pais.fit(people(), SETTINGS, random_state=1, facts=Facts.from_own(fitted.survey))
-    assert again.schema == SCHEMA
-
-
 def test_rows_with_another_schema_are_refused(fitted: pais.KMeansFit) -> None:
     other = Schema.of({"age": (0, 100), "premium": bool, "region": ["north", "south"], "income": (0, 1e5)})
     for rows in (pais.source(people(), columns=other), pais.source(people()[["age", "income"]])):
@@ -109,11 +103,3 @@ def test_release_of_a_sample_states_the_schema() -> None:
     noise = pais.GaussianNoise(scale=50.0)
     release = pais.release(pais.WeightedCount(noise=noise), sample, epsilon=1.0, delta=1e-6)
     assert release.certificate.schema == schema.to_dict()
-
-
-def test_stated_facts_need_no_survey() -> None:
-    norms = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [2000, 2000])
-    settings = KMeansSettings(n_clusters=3, epsilon=2.0, radius=2.0, norms=norms)
-    fit = pais.fit(pais.source(people(), columns=SCHEMA), settings, random_state=1)
-    assert fit.schema == SCHEMA
-    assert fit.certificate.schema == SCHEMA.to_dict()

@@ -200,17 +200,6 @@ def test_words_name_the_unit(limit: int) -> None:
     assert "people" in survey.explain()
 
 
-def test_counts_are_about_rows_if_a_unit_may_have_several() -> None:
-    norms = NormDistribution.from_histogram([0.0, 4.0], [300.0])
-    settings = KMeansSettings(n_clusters=2, epsilon=10.0, delta=1e-6, radius=4.0, center=(0.0, 0.0), norms=norms)
-    totals = [
-        float(pais.fit(people(max_rows_per_unit=limit), settings, random_state=0).value.noisy_counts.sum())
-        for limit in (1, 3)
-    ]
-    assert totals[0] == pytest.approx(300.0, rel=0.1)
-    assert totals[1] == pytest.approx(900.0, rel=0.1)
-
-
 def test_a_subclass_has_to_state_again_that_it_protects_units() -> None:
     @dataclass(frozen=True, kw_only=True)
     class SumOfSquares(pais.WeightedCount):

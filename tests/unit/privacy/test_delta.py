@@ -63,18 +63,6 @@ def test_default_delta_is_never_above_either_limit_and_hardly_below(n_rows: floa
 # -- what is certified and charged -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_rows", [600.0, 3e7, 1e12])
-def test_a_stated_number_of_rows_is_certified_with_its_own_default(n_rows: float) -> None:
-    ledger, delta = pais.Ledger(epsilon=1.0, delta=default_delta(norms(n_rows).n_rows)), default_delta(n_rows)
-    certificate = stated(n_rows, ledger=ledger).fit(rows()).certificate_
-    assert certificate.delta == certificate.delta_used == pytest.approx(delta, rel=1e-12)
-    assert certificate.delta_basis == "default for the stated number of rows"
-    assert ledger.spent.delta == certificate.delta
-    # The ledger had exactly this much.
-    with pytest.raises(pais.BudgetError):
-        ledger.check(epsilon=0.0, delta=1e-20)
-
-
 @pytest.mark.parametrize(("facts", "n"), [({}, 600), ({"radius": 4.0}, 600), ({}, 400_000)], ids=str)
 def test_a_surveyed_number_of_rows_is_certified_with_the_largest_default(n: int, facts: dict[str, Any]) -> None:
     ledger = pais.Ledger(epsilon=5.0, delta=1e-6)
@@ -153,20 +141,6 @@ def test_a_plan_cannot_certify_less_than_its_delta() -> None:
     assert "delta 2e-07" in pais.Plan(**kept, certified_delta=2e-7).explain()
 
 
-def test_plan_explains_how_delta_was_chosen() -> None:
-    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9))
-    assert "the default for the stated number of rows" in plan.explain()
-    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9), delta=1e-7)
-    assert "default" not in plan.explain()
-
-
-@pytest.mark.parametrize("bad", [0.0, 1.0, "1e-6"])
-def test_invalid_delta_is_refused(bad: Any) -> None:
-    for make in (pais.DPKMeans(delta=bad), stated(delta=bad)):
-        with pytest.raises(pais.PaisError, match="delta"):
-            make.fit(rows())
-
-
 # -- deltas far below 1e-12 ------------------------------------------------------------------------------------------
 
 
@@ -209,12 +183,6 @@ def test_warning_about_a_large_delta() -> None:
     (text,) = concerns(lambda: pais.DPKMeans(n_clusters=2, epsilon=5.0, delta=1e-3, random_state=0).fit(rows(5000)))
     assert "is too large for about" in text
     assert concerns(lambda: stated(600.0, delta=1.0 / 6000.0, random_state=0).fit(rows())) == []
-
-
-def test_default_delta_causes_no_warning() -> None:
-    for n_rows in (1.0, 600.0, 1e5, 123_456_789.0, 1e12):
-        assert concerns(lambda n_rows=n_rows: stated(n_rows, random_state=0).fit(rows())) == []
-    assert concerns(lambda: pais.DPKMeans(n_clusters=2, epsilon=5.0, random_state=0).fit(rows(400_000))) == []
 
 
 def test_warning_about_a_large_epsilon_before_a_row_is_read() -> None:

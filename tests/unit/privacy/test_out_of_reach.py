@@ -25,26 +25,6 @@ from tests.support.bad_values import CANARY, GAUSSIAN, LINEAR, NORMS, refused
 # -- targets out of reach: refused, never clipped ----------------------------------------------------------------
 
 
-def test_too_large_coreset_is_refused_with_the_reachable_size() -> None:
-    for share in (0.01, 0.3, 0.5, 0.99, 1.0):
-        facts = {"n_rows": 977.0, "mean_square_norm": 0.37, "radius": 1.7, "uniform_share": share}
-        error = refused(
-            UnreachableError, lambda f=facts: CoresetRule(sample_size=977.1, **f), match="sample_size", planted=False
-        )
-        assert isinstance(error, UnreachableError)
-        rule = CoresetRule(sample_size=error.reachable, **facts)
-        at_radius = error.reachable / 977.0 * (share + (1.0 - share) * 1.7**2 / 0.37)
-        assert at_radius == pytest.approx(1.0, rel=1e-12)
-        assert float(rule.probability(1.7)) == pytest.approx(1.0, rel=1e-12)
-        assert float(rule.probability(1.7)) <= 1.0
-        # A little more than reachable is refused too: nothing is clipped to fit.
-        refused(
-            UnreachableError,
-            lambda f=facts, m=error.reachable: CoresetRule(sample_size=m * (1.0 + 1e-9), **f),
-            planted=False,
-        )
-
-
 def test_a_coreset_so_small_that_its_probability_vanishes_is_refused() -> None:
     """A probability must be above 0; one that underflows is none."""
     refused(PaisError, lambda: CoresetRule(sample_size=1e-200, n_rows=1e200, mean_square_norm=1.0, radius=1.0))

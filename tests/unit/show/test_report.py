@@ -20,7 +20,7 @@ import pais
 from pais._base.cards import number
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
-from pais.show.page import ReportHeader, best_guess, report_html, templates, today, write_report
+from pais.show.page import ReportHeader, best_guess, report_html, templates, write_report
 from pais.show.text import price
 from tests.unit.show.pages import check, on_one_line, parsed
 
@@ -192,10 +192,6 @@ def test_counts_without_a_positive_one_give_a_page(fit: KMeansFit) -> None:
     assert not re.search(r"\d{30}", page)
 
 
-def test_verdict_says_what_readable_means(fit: KMeansFit) -> None:
-    assert "A segment is readable if its size is above the noise" in report_html(fit)
-
-
 def test_a_table_of_noise_says_so(fit: KMeansFit) -> None:
     words = "The values in this table are noise"
     assert words not in report_html(fit)
@@ -307,12 +303,6 @@ def test_header_shows_what_the_user_states(fit: KMeansFit) -> None:
     }
 
 
-def test_what_is_not_stated_is_left_out(fit: KMeansFit) -> None:
-    page = report_html(fit)
-    assert "<h1>Segments</h1>" in page
-    assert set(stated(page)) == {"Protected", "Ledger entry"}
-
-
 def test_ledger_entries_are_named() -> None:
     ledger = pais.Ledger(epsilon=5.0, delta=1e-4)
     fit = pais.DPKMeans(n_clusters=2, epsilon=1.0, ledger=ledger).fit(ROWS).fit_
@@ -331,14 +321,3 @@ def test_page_of_a_person_speaks_of_the_person(fit: KMeansFit) -> None:
     assert "<customer>" not in page
     assert "any one row" not in page
     assert re.search(r"of about [\d,]+ customers, at epsilon", page)
-
-
-def test_model_writes_its_report_with_a_header(tmp_path: Path) -> None:
-    model = pais.DPKMeans(n_clusters=2, epsilon=1.0).fit(ROWS)
-    page = model.write_report(tmp_path / "page.html", title="T", data_name="D", owner="O").read_text()
-    assert stated(page) | {"Date": today()} == stated(page)
-    assert stated(page)["Data"] == "D"
-    assert stated(page)["Owner"] == "O"
-    assert "<h1>T</h1>" in page
-    dated = model.write_report(tmp_path / "page.html", date="2026-01-31").read_text()
-    assert stated(dated)["Date"] == "2026-01-31"

@@ -152,7 +152,7 @@ def test_quantiles_with_found_bounds_hold_those_of_the_table() -> None:
 
 def test_a_total_says_how_many_people_noise_could_hide(tmp_path: Path) -> None:
     truth = VISITS["cost"].sum()
-    for seed in range(5):
+    for seed in range(2):
         with pytest.warns(QualityWarning, match="Noise could hide up to about 7. patients with more"):
             result = pais.sum(VISITS, columns={"cost": (0, 2_000_000)}, unit="patient", random_state=seed)
         (note,) = (note for note in result.notes if "adds up to far more" in note)
@@ -169,7 +169,7 @@ def test_a_total_says_how_many_people_noise_could_hide(tmp_path: Path) -> None:
 
 
 def test_bounds_of_which_a_person_can_reach_many_make_no_caution() -> None:
-    for seed in range(5):
+    for seed in range(2):
         result = pais.sum(VISITS, columns={"cost": (0, 20_000)}, unit="patient", random_state=seed)
         assert not any("single value" in caution.text for caution in result.cautions)
         assert any("whose cost adds up to far more than" in note for note in result.notes)
@@ -187,7 +187,7 @@ def test_bounds_of_which_a_person_can_reach_many_make_no_caution() -> None:
 @pytest.mark.filterwarnings("ignore::pais.errors.QualityWarning")
 def test_stated_bounds_are_always_named_with_what_noise_could_hide(name: str, unit: str | None, tmp_path: Path) -> None:
     truth = np.mean(VISITS["cost"] > 100_000)
-    for seed in range(5):
+    for seed in range(2):
         result = getattr(pais, name)(VISITS, columns={"cost": (0, 100_000)}, unit=unit, random_state=seed)
         (note,) = (note for note in result.notes if "outside 0 to 100000" in note)
         if result.clipped[0].narrows:
@@ -224,10 +224,10 @@ def test_a_share_is_no_fact_unless_it_is_clearly_above_the_noise() -> None:
     columns = {"days": (0, 100), "ward": ["eyes", "heart", "hip"]}
     table = VISITS[:20_000]
     claims = 0
-    for seed in range(200):
+    for seed in range(80):
         clipping = pais.mean(table, columns=columns, unit="patient", random_state=seed).clipping
         claims += "were clipped to the bounds" in clipping
-    assert claims <= 2
+    assert claims <= 1
 
 
 # ------------------------------------------------------------------------------------------------- smaller findings

@@ -31,6 +31,11 @@ def test_means_by_group_are_drawn_with_error_bars_for_each_column_on_its_own_axi
     assert "2024-10-04<small>" in page
 
 
+def test_a_time_is_shown_as_the_day_it_is_on() -> None:
+    page = page_of(by_group(values=np.array([[2.0, 0.1, 20_000.7], [4.0, 0.9, 20_100.0]])))
+    assert "2024-10-04<small>" in page  # as the text of the result and the frame show it
+
+
 def test_numbers_of_people_by_group_are_drawn_as_whole_numbers() -> None:
     values = np.array([[1204.3], [88.2]])
     people = {"name": "number of people", "columns": ("number of people",), "is_date": None, "is_share": (False,)}

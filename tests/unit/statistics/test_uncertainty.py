@@ -176,6 +176,7 @@ def values_of(kind: str, seed: int, n: int = 20_000) -> Any:
 KINDS = ["lognormal", "many zeros", "length of stay", "far from zero", "both signs", "income"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_intervals_with_auto_hold_the_mean_of_the_table(kind: str, epsilon: float) -> None:

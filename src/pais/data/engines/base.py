@@ -67,22 +67,23 @@ Contribution = Callable[[FloatArray, FloatArray], NDArray[np.int64]]
 _PIECE_NUMBERS = 1 << 18
 
 
-class RunningSum:
-    """Adds contributions as threads compute them, so that one total is held and not those of all blocks. Secret."""
+def total_of(fold: Fold, n_features: int, over_blocks: Callable[[Callable[[Block], None]], object]) -> NDArray[Any]:
+    """Return the sum of the contributions of all blocks, which `over_blocks` passes to its argument, also in threads.
 
-    def __init__(self, fold: Fold) -> None:
-        self._fold, self._lock = fold, threading.Lock()
-        self._total: NDArray[Any] | None = None
+    One total is held and not those of all blocks. Sums of integers do not depend on the order. Without any block, the
+    sum is that of an empty one, which is a zero of the right shape.
+    """
+    total: NDArray[Any] | None = None
+    lock = threading.Lock()
 
-    def add(self, block: Block) -> None:
-        """Add the contribution of a block. Sums of integers do not depend on the order."""
-        part = self._fold.over(block)
-        with self._lock:
-            self._total = part if self._total is None else self._total + part
+    def add(block: Block) -> None:
+        nonlocal total
+        part = fold.over(block)
+        with lock:
+            total = part if total is None else total + part
 
-    def result(self, n_features: int) -> NDArray[Any]:
-        """Return the total; without any block, that of an empty one, which is a zero of the right shape."""
-        return self._fold.over(empty_block(n_features)) if self._total is None else self._total
+    over_blocks(add)
+    return fold.over(empty_block(n_features)) if total is None else total
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -168,17 +169,18 @@ class _Contributions(Fold):
 
     def of(self, block: Block) -> NDArray[Any]:
         rows, masses = block.rows(), np.ones(block.n_rows)
+        total: NDArray[Any] | None = None
         if block.masses is not None:
             masses *= block.masses * block.mass_step
-        return reduce(operator.add, (self._of_piece(rows[piece], masses[piece]) for piece in _pieces(rows)))
-
-    def _of_piece(self, rows: NDArray[np.generic], masses: FloatArray) -> NDArray[Any]:
-        clipped = self.ball.clip(self.ball.shift(rows))
-        # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
-        bad = np.isnan(clipped[:, 0])
-        if bad.any():
-            clipped, masses = clipped[~bad], masses[~bad]  # [note: engines-6]
-        return self.contribution(clipped, masses)
+        for piece in _pieces(rows):
+            clipped, weights = self.ball.clip(self.ball.shift(rows[piece])), masses[piece]
+            # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
+            bad = np.isnan(clipped[:, 0])
+            if bad.any():
+                clipped, weights = clipped[~bad], weights[~bad]  # [note: engines-6]
+            part = self.contribution(clipped, weights)
+            total = part if total is None else total + part
+        return np.asarray(total)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -305,17 +307,22 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
+    #: Names of the columns that the features come from, or None if they have no names. Public.
+    feature_columns: tuple[str, ...] | None = None
     #: The options with which the source was opened. Public.
     stated = Columns()
+    unit: Unit | None = None
+    #: What is public about the columns, if stated. Rows are then scaled vectors, and `names` their labels.
+    schema: Schema | None = None
+    #: The column that names the units; empty if single rows are protected.
+    unit_column = ""
 
-    @property
-    def unit(self) -> Unit | None:
-        return self.stated.unit
-
-    @property
-    def schema(self) -> Schema | None:
-        """What is public about the columns, if stated. Rows are then scaled vectors, and `names` their labels."""
-        return self.stated.schema
+    def __init__(
+        self, columns: Columns, *, names: tuple[str, ...] | None, features: tuple[str, ...] | None, n_features: int
+    ) -> None:
+        self.stated, self.unit, self.schema = columns, columns.unit, columns.schema
+        self.names, self.feature_columns, self.n_features = names, features, n_features
+        self.unit_column = "" if columns.unit is None else columns.unit.column
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -323,19 +330,9 @@ class Engine(ABC):
         return f"<{type(self).__name__}: {columns}>"
 
     @property
-    def unit_column(self) -> str:
-        """The column that names the units; empty if single rows are protected."""
-        return "" if self.unit is None else self.unit.column
-
-    @property
     def titles(self) -> tuple[str, ...]:
         """Column names, or column numbers if there are no names, for use in error messages."""
         return tuple(map(str, range(self.n_features)) if self.names is None else map(repr, self.names))
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        """Names of the columns that the features come from, or None if they have no names. Public."""
-        return self.names
 
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -406,7 +403,7 @@ class Engine(ABC):
         names = [column.name for column in self.schema.unlisted]
         # Columns whose names are published now were carried to read these names.
         carry = tuple(name for name in self.stated.carry if name not in names)
-        engine.stated = replace(self.stated, schema=schema, carry=carry)
+        engine.stated, engine.schema = replace(self.stated, schema=schema, carry=carry), schema
         engine._rescale(self.schema)
         return engine
 
@@ -440,6 +437,9 @@ def require_finite(engine: Engine) -> None:
 
 def join(parts: list[KeptRows], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
     """Join the parts of a sample. Each part is dropped once it is copied, so memory holds the sample only once."""
+    if len(parts) == 1:
+        kept = parts.pop()
+        return WeightedRows(rows=kept.rows, weights=kept.weights, carried=carried)
     weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
     rows, ends = np.empty((weights.size, n_features)), np.cumsum([part.weights.size for part in parts]).tolist()
     nothing = KeptRows(index=np.empty(0, dtype=np.intp), rows=rows[:0], weights=weights[:0])

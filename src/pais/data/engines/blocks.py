@@ -30,7 +30,7 @@ from pais._base.lattice import (
 )
 from pais._base.numerics import ULP, FloatArray
 from pais._base.rowwise import sum_columns
-from pais.data.ball import Ball, settled
+from pais.data.ball import Ball
 from pais.privacy.rules import Rule
 
 # A cell is given by the exponent of a power and the first three bits of its mantissa: eight cells per octave.
@@ -136,27 +136,18 @@ class Block(ABC):
     """
 
     identity: NDArray[np.uint64]
+    n_rows: int
+    n_features: int
     # Tells the blocks of a source apart, in every pass; None if a pass may divide the rows in another way.
     place: object = None
     units: pa.Array | None = None
     # The number of the unit of each row, or -1 for a row that is not usable.
     owners: Numbers | None = None
+    # Masses of the rows, in whole steps. Without masses, every row has mass 1.
     masses: Numbers | None = None
     mass_step: float = 1.0
     # Whether it takes longer to gather single rows than to measure all of them.
     gathers_slowly = False
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.identity)
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int: ...
-
-    def weigh(self, masses: Numbers, step: float) -> None:
-        """Set the masses of the rows, in whole steps. Without masses, every row has mass 1."""
-        self.masses, self.mass_step = masses, step
 
     @abstractmethod
     def finite(self) -> NDArray[np.bool_]:
@@ -279,7 +270,7 @@ class Block(ABC):
             return index, self.taken(index, ball)
         index = screen.by_bits(first)
         shifted = self.taken(index, ball)
-        passing = screen.by_power(ball.rough_powers(shifted), first[index])
+        passing = screen.by_power(ball.rough_powers(shifted, is_shifted=True), first[index])
         return index[passing], shifted.take(passing, axis=0)
 
 
@@ -287,13 +278,9 @@ class RowBlock(Block):
     """Rows of an array of shape (n, d)."""
 
     def __init__(self, rows: NDArray[np.generic], identity: NDArray[np.uint64]) -> None:
-        self._rows = rows
-        self.identity = identity
+        self._rows, self.identity = rows, identity
+        self.n_rows, self.n_features = len(identity), int(rows.shape[1])
         self.gathers_slowly = not rows.flags.c_contiguous
-
-    @property
-    def n_features(self) -> int:
-        return int(self._rows.shape[1])
 
     def finite(self) -> NDArray[np.bool_]:
         return np.asarray(np.isfinite(self._rows).all(axis=1))
@@ -308,7 +295,7 @@ class RowBlock(Block):
         return rows if ball.center is None else np.subtract(rows, np.asarray(ball.center), out=rows)
 
     def _rough_powers(self, ball: Ball) -> FloatArray:
-        return ball.rough_powers_of(self._rows)
+        return ball.rough_powers(self._rows)
 
     def _scratch(self, n_rows: int) -> FloatArray:
         return np.empty((n_rows, self.n_features))
@@ -334,12 +321,8 @@ class ColumnBlock(Block):
     """
 
     def __init__(self, columns: Sequence[FloatArray], identity: NDArray[np.uint64]) -> None:
-        self._columns = columns
-        self.identity = identity
-
-    @property
-    def n_features(self) -> int:
-        return len(self._columns)
+        self._columns, self.identity = columns, identity
+        self.n_rows, self.n_features = len(identity), len(columns)
 
     def finite(self) -> NDArray[np.bool_]:
         finite = np.ones(self.n_rows, dtype=bool)
@@ -392,7 +375,7 @@ class ColumnBlock(Block):
     def _rough_powers(self, ball: Ball) -> FloatArray:
         """Return the powers, of orders 1 and 2 in the fixed order, with NaN for rows that are not finite."""
         if ball.order not in (1.0, 2.0):
-            return ball.rough_powers_of(self.rows())
+            return ball.rough_powers(self.rows())
         power = np.empty(self.n_rows)
         with np.errstate(all="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
@@ -400,7 +383,7 @@ class ColumnBlock(Block):
                 size = piece.stop - start
                 term = partial(self._term, ball, piece, np.empty(size))
                 power[piece] = sum_columns(term, len(self._columns), size)
-        return settled(ball.with_constant(power), lambda index: self._gathered(index, None))
+        return ball.completed(power, lambda index: self._gathered(index, None))
 
     def _term(self, ball: Ball, piece: slice, out: FloatArray, column: int) -> FloatArray:
         """Return the contribution of one column to the powers of a piece of the rows."""

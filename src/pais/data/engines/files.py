@@ -61,9 +61,17 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
     """Return the files that a path, a directory, a pattern or an address refers to, sorted by name."""
     text = str(source)
     is_address = "://" in text
-    filesystem, path = _filesystem(text) if is_address else (pa_fs.LocalFileSystem(), text)
+    opened: Any = (pa_fs.LocalFileSystem(), text)
+    if is_address:
+        opened = attempt(lambda: pa_fs.FileSystem.from_uri(text))
+        if opened is None:
+            raise DataError(f"{text} cannot be opened. Check the scheme of the address and your access.")
+    filesystem, path = opened
     if not is_address and any(mark in text for mark in "*?[") and attempt(Path(text).exists) is False:
-        names = _matching(Path(text))
+        pattern = Path(text)
+        start = Path(pattern.anchor) if pattern.is_absolute() else Path()
+        inner = str(pattern.relative_to(pattern.anchor))
+        names = attempt(lambda: [str(file) for file in start.glob(inner) if file.is_file()]) or []
         hint = f"no file matches {text}. Check the pattern."
     else:
         names = _files_at(filesystem, path, text)
@@ -71,19 +79,6 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
     if not names:
         raise DataError(hint)
     return [(filesystem, name) for name in sorted(names)]
-
-
-def _filesystem(address: str) -> tuple[pa_fs.FileSystem, str]:
-    opened: tuple[pa_fs.FileSystem, str] | None = attempt(lambda: pa_fs.FileSystem.from_uri(address))
-    if opened is None:
-        raise DataError(f"{address} cannot be opened. Check the scheme of the address and your access.")
-    return opened
-
-
-def _matching(pattern: Path) -> list[str]:
-    start = Path(pattern.anchor) if pattern.is_absolute() else Path()
-    inner = str(pattern.relative_to(pattern.anchor))
-    return attempt(lambda: [str(file) for file in start.glob(inner) if file.is_file()]) or []
 
 
 def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[str]:
@@ -372,8 +367,8 @@ class ArrowEngine(LocalEngine):
             _require_same_columns(file, first)
         if columns.unit is not None:
             _require_same_ids(self._files, columns.unit.column)
-        self.names, self.n_features = first.layout.names, len(first.layout.names)
-        self.stated, self._on_rows = columns, on_rows
+        layout, self._on_rows = first.layout, on_rows
+        super().__init__(columns, names=layout.names, features=layout.features, n_features=len(layout.names))
 
     @property
     def _have_footers(self) -> bool:
@@ -384,10 +379,6 @@ class ArrowEngine(LocalEngine):
     def titles(self) -> tuple[str, ...]:
         layout = self._files[0].layout
         return super().titles if any(layout.widths) or self.schema is not None else layout.titles
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._files[0].layout.features
 
     @property
     def known_rows(self) -> int | None:
@@ -408,14 +399,14 @@ class ArrowEngine(LocalEngine):
         return MemoryEngine(
             np.concatenate([empty.rows(), *(block.rows() for block, _ in blocks)]),
             names=self.names,
-            carried=self._join_carried([carried for _, carried in blocks]),
+            carried=self._join_carried([carried for _, carried in blocks]) if self.stated.carry else None,
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
             columns=replace(self.stated, features=self.feature_columns),
             ids=None if self.unit is None else joined([block.units for block, _ in blocks if block.units is not None]),
         )
 
     def _rescale(self, before: Schema) -> None:
-        super()._rescale(before)
+        self._members, self._people = None, None
         assert self.schema is not None
         self._files = [replace(file, layout=file.layout.with_schema(self.schema)) for file in self._files]
 
@@ -456,11 +447,11 @@ class ArrowEngine(LocalEngine):
             if stop.is_set():
                 return
             n_rows = batch.num_rows
-            batch = layout.with_keys(batch, part.file.where)
-            if batch.num_rows:
-                block = block_of(layout, batch, position, by_rows=by_rows)
+            usable = layout.usable(batch, part.file.where)
+            if usable[0].num_rows:
+                block = block_of(layout, usable, position, by_rows=by_rows)
                 block.place = (part.file.path, part.row_group, number)
-                yield block, pa.Table.from_batches([batch]).select(list(self.stated.carry))
+                yield block, pa.Table.from_batches([usable[0]]).select(list(self.stated.carry))
             position += n_rows
             if self._on_rows is not None:
                 self._on_rows(n_rows)

@@ -22,7 +22,7 @@ from pais._base.numerics import ULP, FloatArray, round_down
 from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, bernoulli, bit_source, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
-from pais.data.columns import Columns, Layout
+from pais.data.columns import Columns, Layout, Usable
 from pais.data.engines.base import (
     CarriedCells,
     Engine,
@@ -30,11 +30,11 @@ from pais.data.engines.base import (
     KeptRows,
     PeopleFold,
     PeopleTable,
-    RunningSum,
     Sampling,
     WeightedRows,
     join,
     quiet,
+    total_of,
 )
 from pais.data.engines.blocks import Block, ColumnBlock, Numbers, RowBlock
 from pais.data.schema import Schema
@@ -42,7 +42,6 @@ from pais.data.units import HashIndex, Unit, UnitHash, seeded_identity
 from pais.errors import DataError
 
 T = TypeVar("T")
-Number = TypeVar("Number", bound=np.generic)
 
 #: Largest number of units of a source. An index of so many takes about 6 GB.
 MOST_UNITS = 10**8
@@ -63,6 +62,10 @@ class Members:
     `add` every block first, then call `finish`; then the other methods may be called, also from several threads. A row
     that holds NaN or infinity is not usable and does not count.
     """
+
+    #: Number of units, and of the usable rows of each.
+    size: int
+    n_rows: IntArray
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
@@ -98,19 +101,12 @@ class Members:
 
     def finish(self) -> None:
         """Compute the mass of the rows of each unit, once all blocks are added."""
+        self.size = self._index.size
+        self.n_rows = self._rows[: self.size]
         self._masses = np.zeros(self.size + 1, dtype=np.int32)  # The last entry is for rows that are not usable.
         for start in range(0, self.size, _CHUNK):
             piece = slice(start, min(start + _CHUNK, self.size))
             self._masses[piece] = self.unit.masses(self.n_rows[piece])
-
-    @property
-    def size(self) -> int:
-        return self._index.size
-
-    @property
-    def n_rows(self) -> IntArray:
-        """Number of usable rows of each unit."""
-        return self._rows[: self.size]
 
     def numbers(self, block: Block) -> Numbers:
         """The number of the unit of each row of a block, or -1 for a row that is not usable.
@@ -125,16 +121,12 @@ class Members:
     def weighted(self, block: Block) -> Block:
         """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0."""
         block.owners = self.numbers(block)
-        block.weigh(of_units(self._masses, block.owners), 2.0**-self.unit.mass_bits)
+        # The last mass is that of rows that are not usable, whose number is -1.
+        block.masses = self._masses.take(block.owners, mode="wrap")
+        block.mass_step = 2.0**-self.unit.mass_bits
         return block
 
 
-def of_units(values: NDArray[Number], numbers: Numbers) -> NDArray[Number]:
-    """The value of the unit of each row. The last value is that of rows that are not usable, whose number is -1."""
-    return values.take(numbers, mode="wrap")
-
-
-@dataclass(kw_only=True, repr=False)
 class UnitSampling:
     """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
 
@@ -146,16 +138,13 @@ class UnitSampling:
     most the inverse of that probability: `tests/conformance/test_units.py`, `tests/theory/test_units.py`.
     """
 
-    members: Members
-    sampling: Sampling
-    identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
-
-    def __post_init__(self) -> None:
-        size = self.members.size
-        self._squares = np.zeros(size, dtype=np.int64)
-        empty = np.zeros(0, dtype=np.uint64) if self.identify is None else self.identify(pa.nulls(0, pa.int64()))
-        self._identity = np.zeros((size, *empty.shape[1:]), dtype=np.uint64)
-        self._weights = np.zeros(size + 1)
+    def __init__(
+        self, *, members: Members, sampling: Sampling, identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
+    ) -> None:
+        self.members, self.sampling, self.identify = members, sampling, identify
+        self._squares = np.zeros(members.size, dtype=np.int64)
+        self._identity = np.zeros(members.size, dtype=np.uint64)
+        self._weights = np.zeros(members.size + 1)
         self._lock = Lock()
 
     @quiet
@@ -173,6 +162,8 @@ class UnitSampling:
         with self._lock:
             np.add.at(self._squares, numbers, steps)
             if identity is not None:
+                if self._identity.shape[1:] != identity.shape[1:]:
+                    self._identity = np.zeros((len(self._squares), *identity.shape[1:]), dtype=np.uint64)
                 self._identity[numbers] = identity
 
     def norms(self, piece: slice) -> FloatArray:
@@ -203,7 +194,7 @@ class UnitSampling:
     def keep(self, block: Block) -> KeptRows:
         """Return the rows of kept units, clipped to the ball."""
         ball, numbers = self.sampling.ball, self.members.numbers(block)
-        weights = of_units(self._weights, numbers)
+        weights = self._weights.take(numbers, mode="wrap")
         index = np.flatnonzero(weights > 0.0)
         rows = block.taken(index, ball)
         return KeptRows(index=index, rows=ball.clip(rows), weights=weights.take(index))
@@ -273,9 +264,7 @@ class Candidates:
 
     def fold(self, fold: Fold, n_features: int) -> NDArray[Any]:
         """Return the sum over the rows that are held."""
-        total = RunningSum(fold)
-        in_threads(lambda held: total.add(held.block), self._held)
-        return total.result(n_features)
+        return total_of(fold, n_features, lambda add: in_threads(lambda held: add(held.block), self._held))
 
     def sample(self, sampling: Sampling, draws: RowBits, engine: Engine) -> WeightedRows | None:
         """Return the sample of an engine's rows, or None if it may keep other rows than those that are held."""
@@ -372,57 +361,45 @@ class LocalEngine(Engine):
     def carried_schema(self) -> pa.Schema:
         """Names and types of the carried columns. Public."""
 
-    def _rescale(self, before: Schema) -> None:
-        # More rows may be usable once missing values have a midpoint.
-        self._members, self._people = None, None
-
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
-        members, total = None if self.unit is None else self._with_members(self.unit), RunningSum(fold)
-
-        def add(block: Block, _: pa.Table) -> None:
-            total.add(block if members is None else members.weighted(block))
-
-        self._over_blocks(add, by_rows=seeded)
-        return total.result(self.n_features)
+        weighted = None if self.unit is None else self._with_members(self.unit).weighted
+        return total_of(
+            fold,
+            self.n_features,
+            lambda add: self._over_blocks(
+                lambda block, _: add(block if weighted is None else weighted(block)), by_rows=seeded
+            ),
+        )
 
     @without_sizes
     def sample(self, sampling: Sampling, bits: BitSource) -> WeightedRows:
         draws = row_bits(bits)
-        if self.unit is not None:
-            return self._joined(self._units_kept(self.unit, sampling, draws))
-        for candidates in self._candidates:
-            sample = candidates.sample(sampling, draws, self)
-            if sample is not None:
-                return sample
-        screen = sampling.screen(self.n_features)
-        return self._joined(
-            self._over_blocks(
-                lambda block, carried: _with_carried(sampling.keep(block, screen, draws), carried),
-                positions=isinstance(draws, KeyedBits),
+        is_seeded = isinstance(draws, KeyedBits)
+        if self.unit is None:
+            for candidates in self._candidates:
+                sample = candidates.sample(sampling, draws, self)
+                if sample is not None:
+                    return sample
+            screen = sampling.screen(self.n_features)
+            samples = self._over_blocks(
+                lambda block, carried: _with_carried(sampling.keep(block, screen, draws), carried), positions=is_seeded
             )
-        )
-
-    def _units_kept(self, unit: Unit, sampling: Sampling, draws: RowBits) -> list[tuple[KeptRows, pa.Table]]:
-        identify = seeded_identity if isinstance(draws, KeyedBits) else None
-        sample = UnitSampling(members=self._with_members(unit), sampling=sampling, identify=identify)
-        self._over_blocks(lambda block, _: sample.measure(block))
-        sample.draw(draws)
-        return self._over_blocks(lambda block, carried: _with_carried(sample.keep(block), carried))
-
-    def _joined(self, samples: list[tuple[KeptRows, pa.Table]]) -> WeightedRows:
-        """Join the parts of a sample and their carried columns. Empties the list."""
-        carried = self._join_carried([table for _, table in samples])
+        else:
+            members, identify = self._with_members(self.unit), seeded_identity if is_seeded else None
+            units = UnitSampling(members=members, sampling=sampling, identify=identify)
+            self._over_blocks(lambda block, _: units.measure(block))
+            units.draw(draws)
+            samples = self._over_blocks(lambda block, carried: _with_carried(units.keep(block), carried))
+        carried = self._join_carried([table for _, table in samples]) if self.stated.carry else None
         kept_rows = [kept for kept, _ in samples]
         # `join` frees the kept rows one by one, so nothing else may refer to them.
         samples.clear()
         return join(kept_rows, self.n_features, carried)
 
-    def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
-        """Concatenate carried columns; None if there are none. A column of nulls takes its type from the others."""
-        if not self.stated.carry:
-            return None
+    def _join_carried(self, tables: list[pa.Table]) -> pa.Table:
+        """Concatenate carried columns. A column of nulls takes its type from the others."""
         return pa.concat_tables([self.carried_schema.empty_table(), *tables], promote_options="default")
 
     def _with_members(self, unit: Unit) -> Members:
@@ -475,6 +452,8 @@ class LocalEngine(Engine):
         return bool(self._candidates)
 
     def fold_and_collect(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if not self._candidates:
+            return self.fold(fold, seeded=seeded)
         n_numbers = None if self.known_rows is None else self.known_rows * self.n_features
         for candidates in self._candidates:
             candidates.begin(self.schema, n_numbers)
@@ -489,16 +468,16 @@ def _with_carried(kept: KeptRows, carried: pa.Table) -> tuple[KeptRows, pa.Table
     return kept, carried.take(pa.array(kept.index)) if carried.num_columns else carried
 
 
-def block_of(layout: Layout, batch: pa.RecordBatch, first_row: int, *, by_rows: bool) -> Block:
-    """Return the rows of a batch as a block. The identity of a row is its key, or else its position."""
-    keys = layout.keys(batch)
+def block_of(layout: Layout, usable: Usable, first_row: int, *, by_rows: bool) -> Block:
+    """Return the usable rows of a batch as a block. The identity of a row is its key, or else its position."""
+    batch, keys, ids = usable
     identity = np.arange(first_row, first_row + batch.num_rows, dtype=np.uint64) if keys is None else keys
     block: Block = (
         RowBlock(layout.rows(batch), identity)
         if by_rows or layout.by_rows
         else ColumnBlock(layout.numbers(batch), identity)
     )
-    block.units = layout.ids(batch)
+    block.units = ids
     return block
 
 
@@ -520,15 +499,17 @@ class MemoryEngine(LocalEngine):
         columns: Columns | None = None,
         ids: pa.Array | None = None,
     ) -> None:
-        self._rows, self.names, self.n_features = rows, names, int(rows.shape[1])
-        carried_names = () if carried is None else tuple(carried.column_names)
-        self.stated = Columns(carry=carried_names) if columns is None else columns
+        if columns is None:
+            columns = Columns(carry=() if carried is None else tuple(carried.column_names))
+        features = names if columns.features is None else columns.features
+        super().__init__(columns, names=names, features=features, n_features=int(rows.shape[1]))
         self._carried = pa.table({"": pa.nulls(len(rows))}).select([]) if carried is None else carried
-        self._identity, self._ids = identity, ids
+        self._rows, self._identity, self._ids = rows, identity, ids
 
     @without_sizes
     def _rescale(self, before: Schema) -> None:
-        super()._rescale(before)
+        # More rows may be usable once missing values have a midpoint.
+        self._members, self._people = None, None
         assert self.schema is not None
         self._rows = rows = before.rescaled(self._rows, self.schema, marked=self.stated.marked)
         for column in before.unlisted:
@@ -544,7 +525,11 @@ class MemoryEngine(LocalEngine):
     def _over_blocks(
         self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False
     ) -> list[T]:
-        step = self._block_rows()
+        # All blocks are equal, and every thread gets as many of them.
+        step, n_rows = max(1, _BLOCK_BYTES // (8 * self.n_features)), len(self._rows)
+        if n_rows > step:
+            turns = -(-n_rows // (step * cores()))
+            step = -(-n_rows // (turns * cores()))
 
         def over(start: int) -> T:
             rows = self._rows[start : start + step]
@@ -555,7 +540,7 @@ class MemoryEngine(LocalEngine):
             return work(block, self._carried.slice(start, step))
 
         # An empty table gives one empty block, so that a fold still returns a zero of the right shape.
-        return in_threads(over, range(0, max(1, len(self._rows)), step))
+        return in_threads(over, range(0, max(1, n_rows), step))
 
     @without_sizes
     def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
@@ -564,15 +549,3 @@ class MemoryEngine(LocalEngine):
     @property
     def carried_schema(self) -> pa.Schema:
         return self._carried.schema.remove_metadata()
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self.names if self.stated.features is None else self.stated.features
-
-    def _block_rows(self) -> int:
-        """Rows of a block. All blocks are equal, and every thread gets as many of them."""
-        largest, n_threads = max(1, _BLOCK_BYTES // (8 * self.n_features)), cores()
-        if len(self._rows) <= largest:
-            return largest
-        turns = -(-len(self._rows) // (largest * n_threads))
-        return -(-len(self._rows) // (turns * n_threads))

@@ -34,7 +34,7 @@ from pais._base.randomness import (
     mixed64,
 )
 from pais.data.cells import is_text
-from pais.data.columns import Layout
+from pais.data.columns import Layout, keys_of
 from pais.data.dialect import Dialect
 from pais.data.engines.base import Fold, KeptRows, Sampling, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock, Screen
@@ -183,8 +183,7 @@ class Reading:
             return RowBlock(rows, self.numbering.of(rows)), carried
         cells = self._cells(features.columns)
         if self.keyed:
-            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
-            identity = identity if keys is None else keys
+            identity = keys_of(batch.column(n_features))
         block: Block = (
             RowBlock(layout.rows(cells), identity)
             if self.by_rows or layout.by_rows

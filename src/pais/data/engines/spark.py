@@ -29,7 +29,7 @@ from pais._base.validate import attempt
 from pais._version import __version__
 from pais.data.cells import MISSING_WORDS, is_text_column, listed, require_numeric
 from pais.data.columns import Columns, Layout
-from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
+from pais.data.dialect import Dialect, is_csv, no_csv, require_header, separator_in
 from pais.data.engines.base import CarriedCells, Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
 from pais.data.engines.blocks import RowBlock, empty_block
 from pais.data.engines.local import Candidates
@@ -221,7 +221,7 @@ def column_of(frame: Any, name: str | None) -> Any:
 
 
 def type_of(frame: Any, name: str) -> Any:
-    return _field(frame, name).dataType
+    return frame.schema.fields[frame.columns.index(name)].dataType
 
 
 def _field(frame: Any, name: str) -> Any:
@@ -332,14 +332,6 @@ def unit_ids(frame: Any, name: str) -> Any:
     return column
 
 
-def marked_as_csv(frame: Any) -> Any:
-    """Mark all columns as columns of a CSV file."""
-    marked = [
-        F.col(f"p{position}").alias(name, metadata={_CSV_MARK: True}) for position, name in enumerate(frame.columns)
-    ]
-    return renamed(frame).select(*marked)
-
-
 def as_doubles(frame: Any, name: str) -> Any:
     """Cast a feature to double or array of double. These casts cannot fail and quote a value. Text stays text."""
     kind, column = type_of(frame, name), column_of(frame, name)
@@ -380,10 +372,6 @@ def carried_type(kind: Any) -> Any:
 
 def is_string(kind: Any) -> bool:
     return isinstance(kind, kinds.StringType)
-
-
-def is_sortable(kind: Any) -> bool:
-    return isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
 
 
 def _is_number(kind: Any) -> bool:
@@ -439,15 +427,12 @@ class SparkEngine(Engine):
         if columns.unit is not None:
             # Raises if the column has a type that cannot name units.
             unit_ids(frame, columns.unit.column)
-        self.names, self.n_features, self.stated = self._layout.names, len(self._layout.names), columns
+        names = self._layout.names
+        super().__init__(columns, names=names, features=self._layout.features, n_features=len(names))
 
     def _rescale(self, before: Schema) -> None:
         assert self.schema is not None
         self._layout = self._layout.with_schema(self.schema)
-
-    @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._layout.features
 
     def labelled(self, label: Callable[[NDArray[np.generic]], NDArray[np.int32]], name: str) -> Any:
         """Return the frame with a label of each row, as `label` computes it; null for a label below 0.
@@ -581,7 +566,12 @@ class SparkEngine(Engine):
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
-        ties = [f"c{i}" for i, name in enumerate(carry) if is_sortable(type_of(frame, name))]
+        types = enumerate(type_of(frame, name) for name in carry)
+        ties = [
+            f"c{i}"
+            for i, kind in types
+            if isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
+        ]
         numbers = [f"f{i}" for i in range(self.n_features)]
         return with_vectors(selected, self._layout).repartition(*numbers).sortWithinPartitions(*numbers, *ties)
 
@@ -617,12 +607,12 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     separator : str, optional
         As in `pais.source`, for CSV files.
     """
-    require_separator(separator)
+    stated = Dialect(separator=separator)
     session = guarded(lambda: _session(master), otherwise="Spark did not start. It needs Java 17 and a free port.")
     reader = session.read
     if not is_csv(path):
         if separator is not None:
-            raise no_csv(path, Dialect(separator=separator))
+            raise no_csv(path, stated)
         return guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
 
     def opened(mark: str) -> Any:
@@ -636,7 +626,9 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     if separator is None and len(frame.columns) == 1 and separator_in(frame.columns[0]) != ",":
         frame = opened(separator_in(frame.columns[0]))
     require_header(frame.columns, f"file {path}")
-    return marked_as_csv(frame)
+    # Mark all columns as columns of a CSV file.
+    marked = [F.col(f"p{place}").alias(name, metadata={_CSV_MARK: True}) for place, name in enumerate(frame.columns)]
+    return renamed(frame).select(*marked)
 
 
 def _session(master: str | None) -> Any:

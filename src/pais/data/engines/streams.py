@@ -75,9 +75,9 @@ def stream_of(data: Any) -> Stream | None:
     """Return a stream of the batches of a query, a function, a generator or a reader; None for any other data."""
     if not is_stream(data):
         return None
-    if is_class(data, "LazyFrame", "polars"):
+    if is_class("LazyFrame", data, "polars"):
         return _lazy_frame(data)
-    if is_class(data, "DuckDBPyRelation", "duckdb", "_duckdb"):
+    if is_class("DuckDBPyRelation", data, "duckdb", "_duckdb"):
         return _relation(data)
     if isinstance(data, Iterator):
         return _iterator(data)
@@ -86,7 +86,7 @@ def stream_of(data: Any) -> Stream | None:
 
 def is_stream(data: Any) -> bool:
     """Whether `stream_of` takes this. Checked by class name, so no library is imported, and no batch is read."""
-    if is_class(data, "LazyFrame", "polars") or is_class(data, "DuckDBPyRelation", "duckdb", "_duckdb"):
+    if is_class("LazyFrame", data, "polars") or is_class("DuckDBPyRelation", data, "duckdb", "_duckdb"):
         return True
     if isinstance(data, (list, tuple)):
         return bool(data) and isinstance(data[0], pa.RecordBatch)
@@ -229,9 +229,9 @@ class BatchEngine(LocalEngine):
     """
 
     def __init__(self, stream: Stream, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
-        self._stream, self.stated, self._on_rows = stream, columns, on_rows
-        self._layout = Layout.of(stream.schema, columns, stream.where)
-        self.names, self.n_features = self._layout.names, len(self._layout.names)
+        self._stream, self._on_rows = stream, on_rows
+        self._layout = layout = Layout.of(stream.schema, columns, stream.where)
+        super().__init__(columns, names=layout.names, features=layout.features, n_features=len(layout.names))
         self._n_rows: int | None = None
         if columns.unit is not None:
             self.require_passes(3)
@@ -248,10 +248,6 @@ class BatchEngine(LocalEngine):
             )
 
     @property
-    def feature_columns(self) -> tuple[str, ...] | None:
-        return self._layout.features
-
-    @property
     def known_rows(self) -> int | None:
         return self._n_rows
 
@@ -260,7 +256,7 @@ class BatchEngine(LocalEngine):
         return pa.schema([self._stream.schema.field(name) for name in self.stated.carry])
 
     def _rescale(self, before: Schema) -> None:
-        super()._rescale(before)
+        self._members, self._people = None, None
         assert self.schema is not None
         self._layout = self._layout.with_schema(self.schema)
 
@@ -278,9 +274,9 @@ class BatchEngine(LocalEngine):
 
         def over(piece: tuple[int, pa.Table]) -> T:
             first_row, table = piece
-            batch = self._layout.batch(table)
-            carried = pa.Table.from_batches([batch]).select(list(self.stated.carry))
-            return work(block_of(self._layout, batch, first_row, by_rows=by_rows), carried)
+            usable = self._layout.batch(table)
+            carried = pa.Table.from_batches([usable[0]]).select(list(self.stated.carry))
+            return work(block_of(self._layout, usable, first_row, by_rows=by_rows), carried)
 
         yield from over_stream(over, self._pieces())
 

@@ -22,7 +22,7 @@ from pais import Ball, DataError, DPKMeans, DPLinearRegression, Joint, Ledger, N
 from pais._base.threads import cores
 from pais.data.engines.base import Fold
 from pais.data.sources import is_streamed, names_of
-from tests.conformance.streams import ONCE, STREAMS, lazy, relation, shuffled, uneven
+from tests.conformance.streams import ONCE, STREAMS, lazy, relation, uneven
 
 CANARY = 1234.5678
 N = 3000
@@ -43,12 +43,6 @@ def model(**options: Any) -> DPKMeans:
 
 
 # -- sources that can be read once ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", ONCE)
-def test_one_pass_is_enough_for_a_fit_with_stated_facts(form: str) -> None:
-    expected = model(**FACTS).fit(table()).cluster_centers_
-    assert np.array_equal(model(**FACTS).fit(ONCE[form](table())).cluster_centers_, expected)
 
 
 @pytest.mark.parametrize("form", ONCE)
@@ -171,26 +165,10 @@ def test_a_relation_leaves_its_connection_free() -> None:
     assert connection.sql("SELECT count(*) FROM rows").fetchall() == [(N,)]
 
 
-def test_rows_in_another_order_are_the_same_rows() -> None:
-    """Sums do not depend on the order."""
-    stated = {"columns": {"x": (-9.0, 9.0)}, "epsilon": 1.0, "random_state": 3}
-    assert pais.mean(shuffled(table()), **stated).value == pais.mean(table(), **stated).value
-
-
 def test_another_number_of_rows_in_the_next_pass_is_an_error() -> None:
     sizes = itertools.chain([10, 10], itertools.count(2000))
     with pytest.raises(DataError, match="other rows in each pass"):
         pais.mean(lambda: uneven(table(next(sizes))), columns={"x": "auto"}, epsilon=1.0)
-
-
-@pytest.mark.parametrize("statistic", [pais.mean, pais.histogram, pais.describe])
-def test_a_generator_that_was_read_costs_nothing(statistic: Callable[..., Any]) -> None:
-    ledger = Ledger(epsilon=10.0, delta=1e-2)
-    engine = pais.source(uneven(table()), columns={"x": (-3.0, 3.0)})
-    statistic(engine, epsilon=1.0, ledger=ledger)
-    with pytest.raises(DataError, match="was read already"):
-        statistic(engine, epsilon=1.0, ledger=ledger)
-    assert len(ledger.entries) == 1
 
 
 def test_a_function_that_returns_the_same_iterator_is_refused() -> None:
@@ -307,7 +285,7 @@ def test_few_batches_are_alive_at_a_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["polars", "duckdb"])
 def test_memory_does_not_grow_with_the_rows_of_a_query(form: str) -> None:
-    """The peak of a fit over 16 million rows of 8 columns, 1 GB, stays far below their size."""
+    """The peak of a fit over 6 million rows of 8 columns, 384 MB, stays far below their size."""
     script = f"""
         import resource
         import numpy as np
@@ -316,14 +294,14 @@ def test_memory_does_not_grow_with_the_rows_of_a_query(form: str) -> None:
         local.MOST_NUMBERS = 1 << 20  # candidates for the sample are tested elsewhere
         if {form == "polars"}:
             import polars as pl
-            rows = pl.LazyFrame().select(i=pl.int_range(0, 16_000_000, dtype=pl.Int64))
+            rows = pl.LazyFrame().select(i=pl.int_range(0, 6_000_000, dtype=pl.Int64))
             rows = rows.select(*((pl.col("i") % (7 + j)).cast(pl.Float64).alias(f"x{{j}}") for j in range(8)))
         else:
             import duckdb
             columns = ", ".join(f"(i % {{7 + j}})::DOUBLE AS x{{j}}" for j in range(8))
             connection = duckdb.connect()
             connection.execute("SET enable_progress_bar = false")
-            rows = connection.sql(f"SELECT {{columns}} FROM range(16_000_000) t(i)")
+            rows = connection.sql(f"SELECT {{columns}} FROM range(6_000_000) t(i)")
         DPKMeans(n_clusters=2, epsilon=1.0, sample_size=1000, random_state=1).fit(rows.limit(1000))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         DPKMeans(n_clusters=2, epsilon=1.0, sample_size=1000, random_state=1).fit(rows)
@@ -331,7 +309,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_query(form: str) -> None:
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     kilobytes = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert kilobytes < 500_000
+    assert kilobytes < 250_000
 
 
 def test_neither_polars_nor_duckdb_is_imported() -> None:
