@@ -276,7 +276,7 @@ class Names(Column):
         values = tuple(self.values)
         if values[-1:] != (OTHER,) or len(set(values)) < len(values) or not all(isinstance(v, str) for v in values):
             raise ArgumentError(f"the names of column {self.name!r} do not end with {OTHER!r}, or one occurs twice.")
-        object.__setattr__(self, "values", values)
+        self.__dict__.update(values=values, form="dates" if self.period else "text")
         for option, known in (("period", ("", "day", "month")), ("unicode_form", ("", "NFC", "NFD", "NFKC", "NFKD"))):
             if getattr(self, option) not in known:
                 raise ArgumentError(
@@ -290,10 +290,6 @@ class Names(Column):
     def listed(self, published: Sequence[str]) -> Names:
         """The column with its published names."""
         return replace(self, values=(*published, OTHER))
-
-    @property
-    def form(self) -> str:
-        return "dates" if self.period else "text"
 
     def accepts(self, kind: pa.DataType) -> bool:
         kind = value_type(kind)
@@ -338,10 +334,6 @@ class Names(Column):
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return coordinates
-
-    @property
-    def unit_scale(self) -> float:
-        return 1.0
 
     def facts(self) -> dict[str, Any]:
         options = ("strip", "casefold", "unicode_form", "period")
