@@ -295,7 +295,7 @@ class Names(Column):
         kind = value_type(kind)
         if is_text(kind) or pa.types.is_null(kind) or is_time(kind):
             return True
-        return not self.period and (is_number(kind) or pa.types.is_boolean(kind))
+        return not self.period and is_numeric(kind)
 
     def square_reach(self, point: FloatArray) -> float:
         return float((2.0 + np.abs(point).max()) ** 2)
