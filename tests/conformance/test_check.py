@@ -17,7 +17,7 @@ import pytest
 
 import pais
 from pais.data.sources import source
-from tests.unit.cli.commands import pais as command
+from tests.support.commands import pais as command
 
 N = 700
 DAY = datetime.date(2024, 1, 1)

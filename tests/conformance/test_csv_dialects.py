@@ -18,7 +18,7 @@ import pais
 from pais.data.cells import days_of
 from pais.data.dialect import Dialect
 from pais.data.engines import files
-from tests.unit.cli.commands import pais as command
+from tests.support.commands import pais as command
 
 Floats = NDArray[np.float64]
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).round(4)

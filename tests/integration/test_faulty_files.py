@@ -16,7 +16,8 @@ import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.data.engines.files import files_of
-from tests.support.faulty_data import CANARY, N, before_pass, pais, parquet, refused, snapshot, table, texts_of
+from tests.support.commands import pais
+from tests.support.faulty_data import CANARY, N, before_pass, parquet, refused, snapshot, table, texts_of
 
 
 def three_files(home: Path) -> Path:

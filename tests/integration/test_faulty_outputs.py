@@ -15,7 +15,8 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from pais.cli import files as outputs
-from tests.support.faulty_data import RELEASE, before_pass, pais, parquet, snapshot, table
+from tests.support.commands import RELEASE, pais
+from tests.support.faulty_data import before_pass, parquet, snapshot, table
 
 # -- disks and people ----------------------------------------------------------------------------------------
 

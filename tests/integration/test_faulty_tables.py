@@ -11,7 +11,8 @@ import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.data.engines import files
-from tests.support.faulty_data import CANARY, STATED, pais, parquet, refused, rows
+from tests.support.commands import pais
+from tests.support.faulty_data import CANARY, STATED, parquet, refused, rows
 
 # -- CSV files -----------------------------------------------------------------------------------------------
 

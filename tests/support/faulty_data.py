@@ -11,21 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.cli.app import app
 from pais.data.engines import files
+from tests.support.commands import RELEASE, pais
 
 N = 6000
 # In every data set of this file; it must not be in any error.
 CANARY = 8675309.125
-RELEASE = ("centers.parquet", "centers.csv", "report.html", "model.json", "certificate.json")
 STATED = ("--radius", 20, "--center", "0,0", "--norms", "0,3,5,20", "--n-rows", N)
-
-
-def pais(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def rows(n: int = N) -> np.ndarray:

@@ -126,16 +126,20 @@ def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> Bit
     )
 
 
-class RowBits(ABC):
-    """Bits for the draws that decide which rows are kept."""
+class RowBits:
+    """Bits for the draws that decide which rows are kept: by default, those that `words` determines for each row."""
 
-    @abstractmethod
+    def words(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        """Return 64 bits for each of these rows, from its identity and the turn of its draw."""
+        raise NotImplementedError
+
     def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """Return the first 8 bits of each row's draw."""
+        return (self.words(identity, 0) >> np.uint64(56)).astype(np.uint8)
 
-    @abstractmethod
     def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
         """Return the next 53 bits of these rows' draws. `turn` counts the calls for a row from 1."""
+        return self.words(identity, turn) >> np.uint64(11)
 
 
 class FreshBits(RowBits):
@@ -151,21 +155,7 @@ class FreshBits(RowBits):
         return self._bits.words53(identity.size)
 
 
-class IdentityBits(RowBits):
-    """Bits that are determined by the identity of a row and the turn of its draw."""
-
-    @abstractmethod
-    def words(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
-        """Return 64 bits for each of these rows."""
-
-    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        return (self.words(identity, 0) >> np.uint64(56)).astype(np.uint8)
-
-    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
-        return self.words(identity, turn) >> np.uint64(11)
-
-
-class KeyedBits(IdentityBits):
+class KeyedBits(RowBits):
     """Bits that depend only on a key and the row's identity, not on batch, file, thread or partition. NOT PRIVATE.
 
     They are mixed as in SplitMix64, which is fast and passes statistical tests but is not cryptographic.
@@ -338,7 +328,7 @@ class ContentHash:
         return (first & ~_LOW) | (second >> _HALF), (third >> _HALF).astype(np.uint32)
 
 
-class SecretBits(IdentityBits):
+class SecretBits(RowBits):
     """Bits from SipHash-2-4 of each row's id. They do not depend on when or in which order they are requested.
 
     An identity has two 64-bit words. Each partition and each turn of a draw has its own key, derived from the secret

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from pais._base import validate
 from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
@@ -26,7 +27,6 @@ from pais.data.cells import listed
 from pais.data.dialect import is_csv
 from pais.errors import ArgumentError
 from pais.planning.explain import survey_text
-from pais.planning.plan import Plan
 
 # A report begins with these bytes, and this mark stands in its head.
 _PAGE, _GENERATOR = b"<!DOCTYPE html>", b'<meta name="generator" content="pais">'
@@ -104,7 +104,7 @@ def explanation(path: Path) -> dict[str, Any]:
         introduction = _statistic(content) if kind == "statistic" else ""
         content, kind = content["certificate"], "statistic" if introduction else "certificate"
     words: dict[str, Callable[[dict[str, Any]], str]] = {
-        "plan": lambda content: _plan(path, content),
+        "plan": _plan,
         "survey": survey_text,
         "certificate": certificate_text,
         "statistic": certificate_text,
@@ -230,18 +230,18 @@ def require_values(path: Path, values: Path) -> None:
         )
 
 
-def _plan(path: Path, content: dict[str, Any]) -> str:
+def _plan(content: dict[str, Any]) -> str:
     """A plan in words."""
-    plan, spent, neighbours = Plan.load(path), content["spent"], str(content["neighbours"])
+    spent, neighbours = content["spent"], str(content["neighbours"])
     lines = ["This is a plan. It has released nothing."]
     lines[0] += " Only the survey before it has read rows." if spent else " No row was read for it."
     lines += ["", "Guarantee, once it is run"]
     lines += guarantee_lines(float(content["epsilon"]), float(content["delta"]), neighbours)
     lines += delta_lines(content)
-    for part in plan.spent:
-        if part.shift:
-            shift = f"with Gaussian shift {raised(part.shift)}"
-            lines.append(f"  This includes the {part.what} before it, {shift}, already released.")
+    for part in spent:
+        if part.get("shift"):
+            shift = f"with Gaussian shift {raised(validate.positive('shift', part['shift']))}"
+            lines.append(f"  This includes the {part['what']} before it, {shift}, already released.")
         else:
-            lines.append(f"  In addition: {part.what}, epsilon {raised(part.epsilon)}, already released.")
-    return "\n".join([*lines, *joint_lines(content, neighbours), "", "How", plan.explain()])
+            lines.append(f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released.")
+    return "\n".join([*lines, *joint_lines(content, neighbours), "", "How", *map(str, content["explanation"])])

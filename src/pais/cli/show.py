@@ -264,6 +264,9 @@ def survey(survey: Survey) -> None:
     if survey.columns is not None:
         say(f"Features: {listed(survey.columns)}.")
     if survey.above_noise:
+        unit, n_rows = survey.unit, survey.norms.n_rows
+        if unit is not None and unit.full_rows > 1:
+            say(f"Rows: about {n_rows * unit.full_rows:,.0f}, counting at most {unit.full_rows} of each {unit.column}.")
         say(histogram(survey.norms))
 
 

@@ -84,8 +84,9 @@ class Column(ABC):
         if not isinstance(self.name, str) or not self.name:
             raise ArgumentError("columns must be named by text that is not empty. Pass the names of the columns.")
         if self.factor != 1.0:
-            validate.number("factor", self.factor, rule="a number in [1e-9, 1e9]", low=1e-9, high=1e9)
-        # A frozen object sets what follows from its fields in its dictionary, here and in the subclasses.
+            # A frozen object sets what follows from its fields in its dictionary, here and in the subclasses.
+            factor = validate.number("factor", self.factor, rule="a number in [1e-9, 1e9]", low=1e-9, high=1e9)
+            self.__dict__.update(factor=factor)
         self.__dict__.update(labels=(self.name,))
 
     def square_reach(self, point: FloatArray) -> float:
@@ -587,10 +588,6 @@ class Intervals(Categories):
     def _texts(self) -> tuple[str, ...]:
         """One label for each interval."""
 
-    @abstractmethod
-    def _numbers(self, cells: pa.Array) -> FloatArray:
-        """Cells as finite numbers, or NaN."""
-
     def places(self, numbers: FloatArray) -> NDArray[np.intp]:
         """The interval of each number, from 0; a place beyond the first or the last one for a number outside.
 
@@ -599,8 +596,11 @@ class Intervals(Categories):
         # [note: schema-1] NaN is sorted after every number, so it is in no interval.
         return np.searchsorted(self.edges, numbers, side="right") - 1
 
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return texts_of_objects(cells) if self.form == "dates" else pa.array(numbers_of_objects(cells))
+
     def encode(self, cells: pa.Array) -> list[FloatArray]:
-        places = self.places(self._numbers(cells))
+        places = self.places(days_of(cells) if self.form == "dates" else numbers_of(cells))
         return [np.where(places == place, CATEGORY, 0.0) for place in range(len(self.values))]
 
 
@@ -623,12 +623,6 @@ class Ranges(Intervals):
 
     def places(self, numbers: FloatArray) -> NDArray[np.intp]:
         return np.where(numbers == self.ends[-1], len(self.values) - 1, super().places(numbers))
-
-    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return pa.array(numbers_of_objects(cells))
-
-    def _numbers(self, cells: pa.Array) -> FloatArray:
-        return numbers_of(cells)
 
     def _texts(self) -> tuple[str, ...]:
         texts = [_range_in_words(low, high) for low, high in itertools.pairwise(self.ends)]
@@ -684,12 +678,6 @@ class Periods(Intervals):
     @property
     def edges(self) -> FloatArray:
         return np.array(_starts(self.period, *self._numbered))
-
-    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return texts_of_objects(cells)
-
-    def _numbers(self, cells: pa.Array) -> FloatArray:
-        return days_of(cells)
 
     def _texts(self) -> tuple[str, ...]:
         return tuple(_LABELS[self.period](int(day)) for day in self.edges[:-1])

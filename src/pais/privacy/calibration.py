@@ -229,10 +229,6 @@ class Solver(ABC):
     def epsilon_of_all_rows(self, noise: float) -> float:
         return epsilon_without_sampling(self.profile.with_noise(noise), self.norms.radius, self.delta, n_knots=64)
 
-    def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
-        profile = self.profile.with_noise(noise)
-        return worst_case_if_kept(rule, profile, radius=self.norms.radius, delta=self.delta).upper
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedSolver(Solver):
@@ -322,16 +318,17 @@ class FixedShapeSolver(Solver):
     room = 4 * CERTIFIED_TOLERANCE
 
     def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
-        rule = self._rule_of_size(sample_size)
+        rule, profile = self._rule_of_size(sample_size), self.profile.with_noise(noise)
         epsilon = worst_case(
             rule,
-            self.profile.with_noise(noise),
+            profile,
             radius=self.norms.radius,
             delta=self.delta if self.delta > 0.0 else None,
             tolerance=CERTIFIED_TOLERANCE,
         ).upper
         # Small probabilities would otherwise hide a large loss of the records in the sample.
-        kept, limit = self.epsilon_if_kept(rule, noise), kept_limit(epsilon, self.limit)
+        kept = worst_case_if_kept(rule, profile, radius=self.norms.radius, delta=self.delta).upper
+        limit = kept_limit(epsilon, self.limit)
         if kept > limit:
             raise UnreachableError(
                 f"a record in the sample would have epsilon {kept:.6g}, above max_epsilon_if_kept={limit:.6g}. "
@@ -382,10 +379,10 @@ class FixedShapeSolver(Solver):
     def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
         # Gaussian noise is compared by delta, which needs no inverse.
-        gaussian = isinstance(self.profile, ShiftProfile)
+        gaussian, profile = isinstance(self.profile, ShiftProfile), self.profile.with_noise(noise)
         worst = worst_case(
             rule,
-            self.profile.with_noise(noise),
+            profile,
             radius=self.norms.radius,
             epsilon=epsilon if gaussian else None,
             tolerance=CERTIFIED_TOLERANCE,
@@ -399,7 +396,8 @@ class FixedShapeSolver(Solver):
             excess = worst / epsilon - 1.0  # [note: calibrate-4]
         if excess > 0.0:
             return excess
-        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
+        worst = worst_case_if_kept(rule, profile, radius=self.norms.radius, delta=self.delta).upper
+        kept = worst / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
         return excess if kept <= 0.0 else kept
 
 

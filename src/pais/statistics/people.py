@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields as fields_of, replace
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -40,7 +41,7 @@ from pais.statistics.people_totals import (
     bound_from_sizes,
 )
 from pais.statistics.recipes import Recipe
-from pais.statistics.result import Statistic
+from pais.statistics.result import Statistic, Texts
 from pais.statistics.settings import (
     CountStage,
     StatisticSettings,
@@ -50,6 +51,7 @@ from pais.statistics.settings import (
     scaled_blocks,
     wide_ball,
     with_noise,
+    without_guesses,
 )
 from pais.statistics.table import Caution, Field, Fields, combined, short, with_error
 from pais.statistics.uncertainty import (
@@ -65,15 +67,11 @@ from pais.statistics.uncertainty import (
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less. Each is (pure, Gaussian). Set
 # with the constants of `people_totals` in b4f1a5f; benchmarks/results/coverage-statistics.md has the coverage.
-_OCTAVES_SHARE, _SIZES_SHARE = (0.13, 0.15), (0.06, 0.1)
+_OCTAVES_SHARE, _SIZES_SHARE = (0.28, 0.28), (0.06, 0.1)
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once. Chosen by
 # eye (b4f1a5f).
 _ENDS_SHARE = (0.03, 0.04)
-
-# Where less than this part of the largest stated value of a column counts of a person, one value can exceed by far what
-# counts of a person, so that the few people whom noise hides can decide the total. Chosen by eye (3388a1c).
-_FAR_BELOW = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,10 +158,10 @@ class PeopleSettings(TotalSettings):
         shares: tuple[ClippedShare, ...] = ()
         if "ends" in facts.found:
             counted, totals = facts.found["ends"]
-            ends = EndCounts.of(totals, counted, replace(fields, by=()), max_rows=1, spare=0.0)
+            ends = EndCounts.of(totals, counted, fields._replace(by=()), max_rows=1, spare=0.0)
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
-            cautions += ends.cautions(shares, recipe.title, added=spreads)
+            cautions += ends.cautions(spreads, plan.unit, recipe.title, added=spreads)
         values = _Estimates.of(np.asarray(release.value), asked, mechanism, spreads)
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, asked.n_people or 0.0))
@@ -171,24 +169,29 @@ class PeopleSettings(TotalSettings):
         scales = dict.fromkeys(f"{scale:,.4g}" for scale in asked.in_units(mechanism.block_scales))
         law, many = law_in_words(mechanism.noise), people_word(self.owner.column)[1]
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
-        return Statistic(
+        texts = Texts(
+            noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
+            clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
+            notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
+            clipped=shares,
+        )
+        result = Statistic(
             name=recipe.title,
             about=about,
-            clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
-            clipped=shares,
             cautions=tuple(cautions),
-            notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
+            condition=asked.condition,
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            standard_errors=errors,
+            errors=partial(np.asarray, errors),
             bounds=values.ends,
+            texts=partial(Texts, *texts),
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=recipe.columns(fields),
-            noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
             released=release.value,
             plan=plan,
             subject=fields.subject,
         )
+        return without_guesses(result, facts, fields) if recipe.power and "columns" in facts.found else result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -335,7 +338,7 @@ class PeopleStatistic:
         return f"{what}; {_listed_once(limits)}, and the rest {rest}"
 
     def hidden_notes(self) -> list[str]:
-        """For each block, how many people noise could hide who add far more than its bound."""
+        """For each block, how many people noise could hide who add more than its interval allows for."""
         # Nobody is in more groups than there are, and intervals allow for people in more groups than are seen.
         if self.recipe.presence:
             return []
@@ -344,15 +347,25 @@ class PeopleStatistic:
         for (bound, field), named in zip(self._bounded, names, strict=True):
             if bound.most_hidden == 0.0:
                 continue
-            whose = f"with far more than {_count(bound.size, 'row')}{named}"
+            whose = f"with more than {_count(bound.reach, 'row')}{named}"
             if field is not None:
-                single = f", such as by single values of up to {short(field.largest)}" if bound.size < 1.0 else ""
-                whose = f"whose {field.name} adds up to far more than {short(bound.size * field.largest)}{single}"
+                single = f", such as by single values of up to {short(field.largest)}" if bound.reach < 1.0 else ""
+                whose = f"whose {field.name} adds up to more than {short(bound.reach * field.largest)}{single}"
             texts.append(
                 f"noise could hide up to about {rounded_up(bound.most_hidden)} {many} {whose}; intervals do not "
                 "include them"
             )
         return list(dict.fromkeys(texts))
+
+    @property
+    def condition(self) -> str:
+        """What the intervals of a single block take for granted: how much a person adds at most."""
+        if len(self.bounds) > 1 or math.isinf(self.bounds[0].reach):
+            return ""
+        ((bound, field),), (one, _) = self._bounded, people_word(self.unit.column)
+        if field is None:
+            return f"if no {one} has more than {_count(bound.reach, 'row')}"
+        return f"if no {one} has more than {short(bound.reach * field.largest)}"
 
     def cautions(self, spreads: Mapping[str, Spread]) -> list[Caution]:
         """Say if hardly any people stand out of the noise, or if a few may hold much of a total."""
@@ -371,14 +384,15 @@ class PeopleStatistic:
             )
             cautions.append(Caution(text, SurveyWarning))
         for bound, field in self._bounded:
-            if field is None or field.name in spreads or bound.most_hidden == 0.0 or bound.size >= _FAR_BELOW:
+            # One value can exceed by far what intervals allow for, so the few people whom noise hides can decide.
+            if field is None or field.name in spreads or bound.most_hidden == 0.0 or bound.reach >= 1.0:
                 continue
             most, amount = short(field.largest), short(bound.size * field.largest)
             text = (
                 f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most {amount} "
-                f"in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more, and the "
-                f"interval does not include them. State narrower bounds of {field.name} if so large values cannot "
-                "occur."
+                f"in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more than "
+                f"{short(bound.reach * field.largest)}, and the interval does not include them. State narrower bounds "
+                f"of {field.name} if so large values cannot occur."
             )
             cautions.append(Caution(text, QualityWarning))
         return cautions
@@ -439,11 +453,16 @@ def _listed_once(texts: list[str]) -> str:
 class _Estimates:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
-    `totals` and `spread` have shape (groups, coordinates); both are in rows.
+    All arrays have shape (groups, coordinates), in rows. `hidden` is what people whom noise hides may lower and raise
+    the totals by, as deviations. The ends of intervals are at least `least` and at most `most`, up to noise: where all
+    that people add has one sign, a bound on it moves totals in one direction only.
     """
 
     totals: FloatArray
     spread: FloatArray
+    hidden: tuple[FloatArray, FloatArray]
+    least: FloatArray
+    most: FloatArray
     recipe: Recipe
     fields: Fields
     mechanism: PeopleTotals
@@ -452,7 +471,8 @@ class _Estimates:
     def of(
         cls, noisy: FloatArray, asked: PeopleStatistic, mechanism: PeopleTotals, spreads: Mapping[str, Spread]
     ) -> _Estimates:
-        totals, spread = noisy.copy(), np.zeros_like(noisy)
+        totals, spread, below, above = noisy.copy(), *np.zeros((3, *noisy.shape))
+        least, most = np.full_like(noisy, -math.inf), np.full_like(noisy, math.inf)
         for block, place, bound in zip(mechanism.blocks, mechanism.places, asked.bounds, strict=True):
             part = noisy[:, place]
             # The part that was cut off is shared over totals in proportion to them, none of them negative.
@@ -468,7 +488,21 @@ class _Estimates:
             beyond = asked.beyond(block, float(totals[:, place].sum()), bound, spreads)
             totals[:, place] += beyond[0] * shares
             spread[:, place] = np.sqrt(variance + (beyond[1] * shares) ** 2)
-        return cls(totals=totals, spread=spread, recipe=asked.recipe, fields=asked.fields, mechanism=mechanism)
+            below[:, place], above[:, place] = bound.hidden_below * shares, bound.hidden_above * shares
+            if beyond == (0.0, 0.0) and bound.hidden_below == 0.0 < bound.hidden_above:
+                least[:, place] = part
+            elif beyond == (0.0, 0.0) and bound.hidden_above == 0.0 < bound.hidden_below:
+                most[:, place] = part
+        return cls(
+            totals=totals,
+            spread=spread,
+            hidden=(below, above),
+            least=least,
+            most=most,
+            recipe=asked.recipe,
+            fields=asked.fields,
+            mechanism=mechanism,
+        )
 
     def _table(self, totals: FloatArray, *, limited: bool = True) -> FloatArray:
         """The values that follow from totals, of shape (rows, columns)."""
@@ -497,5 +531,7 @@ class _Estimates:
 
     def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of intervals. The quantiles of noise and of what was cut off add up as deviations do."""
-        half = np.hypot(self._noise(level), special.ndtri(0.5 + 0.5 * level) * self.spread)
-        return self._table(self.totals - half), self._table(self.totals + half)
+        noise, factor = self._noise(level), special.ndtri(0.5 + 0.5 * level)
+        below, above = (np.hypot(noise, factor * np.hypot(self.spread, hidden)) for hidden in self.hidden)
+        low, high = self.totals - below, self.totals + above
+        return self._table(np.maximum(low, self.least - noise)), self._table(np.minimum(high, self.most + noise))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -36,7 +36,7 @@ from pais.planning.facts import Findings
 from pais.planning.plan import Plan
 from pais.privacy.profiles import LinearProfile
 from pais.privacy.rules import Rule, UniformRule
-from pais.statistics.result import Statistic
+from pais.statistics.result import Statistic, Texts
 from pais.statistics.settings import TableSettings, about_rows, unclear_cautions
 from pais.statistics.table import Axis, By, Caution, Fields, combined
 from pais.statistics.uncertainty import clipping_in_words, lost_cautions
@@ -550,22 +550,24 @@ class QuantileSettings(TableSettings):
         name = "median" if mechanism.levels == (0.5,) else "quantile"
         n_rows = intervals.noisy_rows(len(fields.columns))
         about, note = about_rows(name, plan.unit, n_rows, by_groups=bool(fields.by))
+        clipping = f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds."
+        noise = (
+            "Quantiles were chosen at random from a grid, with probabilities that fall exponentially with the distance "
+            f"in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, which "
+            "hold with at least their probability. All rows were used."
+        )
         return Statistic(
             name=name,
-            clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
             about=about,
             cautions=tuple(cautions),
-            notes=(note,) if note else (),
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            standard_errors=0.5 * (high - low),
+            errors=partial(np.asarray, 0.5 * (high - low)),
             bounds=intervals,
+            texts=partial(Texts, noise, clipping, (note,) if note else ()),
             rows=combined(fields.groups, Axis.of(self.levels, "quantile") if self.is_list else None),
             columns=None if len(fields.columns) == 1 else Axis.of(fields.labels),
             is_date=np.tile(dates, (len(estimates), 1)),
-            noise="Quantiles were chosen at random from a grid, with probabilities that fall exponentially with the "
-            f"distance in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, "
-            "which hold with at least their probability. All rows were used.",
             released=value,
             plan=plan,
             subject=fields.subject,

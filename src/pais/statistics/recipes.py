@@ -33,7 +33,6 @@ class Lost(NamedTuple):
     centers: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
     """A statistic of the columns of a table."""
 
@@ -208,12 +207,9 @@ class Means(Recipe):
     name, title = "means", "mean"
     power = 1
 
-    def _is_shared(self, fields: Fields) -> bool:
-        """Whether one count serves all columns of numbers."""
-        return fields.pooled and sum(not field.is_listed for field in fields.columns) >= _FEWEST_SHARED
-
     def blocks(self, fields: Fields) -> list[Weighted]:
-        shared = self._is_shared(fields)
+        # One count serves all columns of numbers.
+        shared = fields.pooled and sum(not field.is_listed for field in fields.columns) >= _FEWEST_SHARED
         blocks: list[Weighted] = []
         for field in fields.columns:
             if field.is_listed:
@@ -226,7 +222,7 @@ class Means(Recipe):
         return [*blocks, (Rows(), float(np.cbrt(0.25 * len(blocks))))] if shared else blocks
 
     def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
-        shared, n = self._is_shared(fields), None
+        shared, n = len(parts) > len(fields.columns), None
         pairs = list(zip(parts, fields.columns, strict=not shared))
         if shared:
             n = parts[-1]

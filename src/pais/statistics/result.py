@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,15 @@ _LOST = "lost in the noise"
 _CLIPPED = "of clipped values"
 
 
+class Texts(NamedTuple):
+    """What a reader of a statistic has to know: see the attributes of `Statistic`. Written when it is first read."""
+
+    noise: str
+    clipping: str
+    notes: tuple[str, ...] = ()
+    clipped: tuple[ClippedShare, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Statistic(Carded):
     """A released statistic. Everything in it is protected or public, and may be published.
@@ -58,8 +68,8 @@ class Statistic(Carded):
         The privacy guarantee, for all values together.
     estimates, standard_errors : array of shape (rows, columns)
         The numbers behind `value` and `standard_error`.
-    bounds : callable
-        Lower and upper ends of the intervals at a level.
+    bounds, errors, texts : callable
+        Lower and upper ends of the intervals at a level; what gives the standard errors and the texts when needed.
     rows, columns : Axis, optional
         The labels of the numbers; None for an axis of length one that `value` leaves out.
     is_date : array of bool, optional
@@ -74,29 +84,53 @@ class Statistic(Carded):
         The only column; empty if there are several or none.
     level : float, optional
         The only level of quantiles.
+    condition : str
+        What the intervals take for granted about people, in words; empty if nothing.
     lost : array of bool, optional
         Which values noise hides: hardly any cells are behind them, or an interval is as wide as the bounds.
     """
 
     name: str
     about: str
-    clipping: str
     certificate: Certificate
     estimates: FloatArray
-    standard_errors: FloatArray
+    errors: Callable[[], FloatArray]
     bounds: Interval
+    texts: Callable[[], Texts]
     rows: Axis | None = None
     columns: Axis | None = None
     is_date: NDArray[np.bool_] | None = None
-    noise: str = ""
     released: Any = field(default=None)
     plan: Plan | None = None
     subject: str = ""
     level: float | None = None
+    condition: str = ""
     lost: NDArray[np.bool_] | None = None
-    clipped: tuple[ClippedShare, ...] = ()
     cautions: tuple[Caution, ...] = ()
-    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def standard_errors(self) -> FloatArray:
+        return self.errors()
+
+    @cached_property
+    def _texts(self) -> Texts:
+        return self.texts()
+
+    @property
+    def noise(self) -> str:
+        return self._texts.noise
+
+    @property
+    def clipping(self) -> str:
+        return self._texts.clipping
+
+    @property
+    def clipped(self) -> tuple[ClippedShare, ...]:
+        return self._texts.clipped
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._texts.notes
 
     @property
     def value(self) -> Any:
@@ -203,7 +237,8 @@ class Statistic(Carded):
         if self.level not in (None, 0.5):
             alone = f"{alone}, {self.level:g}"
         text = self._text
-        remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}", ""))
+        other = f", {self.condition}" if self.condition else ""
+        remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}{other}", other))
         lines = [
             (label or alone, f"{text(value)}  (95 %: {span}{remark})")
             for label, value, span, remark in zip(labels, values.flat, spans, remarks.flat, strict=True)

@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields as fields_of, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.lattice import IntArray
@@ -54,7 +55,7 @@ from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
 from pais.privacy.rules import NormDistribution, Rule, UniformRule
 from pais.statistics.recipes import Recipe, Weighted
-from pais.statistics.result import Statistic
+from pais.statistics.result import Interval, Statistic, Texts
 from pais.statistics.table import Caution, Fields, Selection, combined
 from pais.statistics.uncertainty import (
     BeyondBounds,
@@ -78,8 +79,8 @@ _BOUNDS_PURE, _BOUNDS_GAUSSIAN = (0.1, 0.29), (0.09, 0.28)
 # The same for a count that a sample needs. Chosen by eye (b4f1a5f): its error is far below that of the sample.
 _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 
-# Share of the squared Gaussian shift for names that nobody listed, and of delta for names of one person alone. The noise
-# of what follows grows by 4 % for it.
+# Share of the squared Gaussian shift for names that nobody listed, and of delta for names of one person alone. With
+# them, the noise of what follows grows by 4 %.
 _NAMES_SHARE, _NAMES_DELTA = 0.06, 0.2
 
 # Room for the rounding errors of products of scales and factors.
@@ -132,7 +133,7 @@ class TableSettings(ABC):
         """
         selection = Selection.of(rows, arguments["columns"], arguments["by"], arguments["unit"])
         if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
-            selection = replace(selection, columns=())
+            selection = selection._replace(columns=())
         own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
         shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
         settings = cls(**own, **{name: arguments[name] for name in shared})
@@ -246,7 +247,7 @@ class TableSettings(ABC):
 
     def planned(self, facts: Findings, rows: Engine) -> Plan:
         """The plan of the release, with noise for what the survey leaves."""
-        epsilon, delta = self.left(facts.noise)
+        epsilon, delta = self.guarantee[:2] if facts.noise is None else self.left(facts.noise)
         ball = wide_ball(rows)
         rule, mechanism = self._mechanism(facts, rows, ball, epsilon, delta)
         return Plan(
@@ -346,12 +347,13 @@ class StatisticSettings(TableSettings):
 
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """Names that nobody listed, the number of rows for a sample, and the bounds of "auto" columns."""
+        if self.sample_size is None and (rows.schema is None or not (rows.schema.open or self.unlisted)):
+            return Stages()
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count
         noise = self.survey_noise(part)
-        if noise is None:
-            return Stages()
+        assert noise is not None
         stages = self.name_stages(part)
         if count:
             stages.append(CountStage(name="rows", share=count / part, blocks=lambda _: (Rows(),)))
@@ -364,7 +366,7 @@ class StatisticSettings(TableSettings):
         """How the bounds of "auto" columns are chosen; None if they are to hold nearly all values."""
         return Aim.of(self, noise).improved if self.recipe.power else None
 
-    def found_columns(self, facts: Findings) -> tuple[Mapping[str, Spread], list[Caution]]:
+    def found_columns(self, facts: Findings) -> tuple[dict[str, Spread], list[Caution]]:
         """How the "auto" columns spread, if what lies beyond their bounds counts, and where bounds may be poor."""
         columns: Mapping[str, ColumnRange] = facts.found.get("columns", {})
         if not columns:
@@ -377,17 +379,17 @@ class StatisticSettings(TableSettings):
     def _mechanism(
         self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
     ) -> tuple[Rule, Mechanism]:
-        fields = self.fields(rows.schema)
+        fields, gaussian = self.fields(rows.schema), delta > 0.0
         blocks = self.recipe.blocks(fields)
         if self.recipe.counts_clipped and rows.stated.marked:
-            blocks = with_ends(blocks, fields, gaussian=self.gaussian)
+            blocks = with_ends(blocks, fields, gaussian=gaussian)
         mechanism = VectorStatistic(
             name=self.recipe.name,
-            blocks=scaled_blocks(blocks, gaussian=self.gaussian),
-            noise=GaussianNoise(scale=1.0) if self.gaussian else LpNoise(scale=1.0),
+            blocks=scaled_blocks(blocks, gaussian=gaussian),
+            noise=GaussianNoise(scale=1.0) if gaussian else LpNoise(scale=1.0),
             by=fields.levels,
         )
-        if not is_sampled(self.sampling, self.sample_size):
+        if self.sample_size is None and not isinstance(self.sampling, Rule):
             whole = rows.unit is None and all(map(is_whole, mechanism.blocks))
             return UniformRule(rate=1.0), with_noise(mechanism, epsilon, delta, whole=whole)
         n_rows = max(float(facts.found["rows"][1][0, 0]), 1.0) if "rows" in facts.found else 1.0
@@ -399,12 +401,15 @@ class StatisticSettings(TableSettings):
 
     def result(self, plan: Plan, release: Release, facts: Findings) -> Statistic:
         recipe, fields, mechanism = self.recipe, self.fields(plan.schema), plan.mechanism
-        totals, (spreads, cautions) = np.asarray(release.value), self.found_columns(facts)
+        totals, spreads, cautions = np.asarray(release.value), dict[str, Spread](), list[Caution]()
+        if "columns" in facts.found:
+            spreads, cautions = self.found_columns(facts)
         assert isinstance(mechanism, VectorStatistic)
         max_rows = 1 if plan.unit is None else plan.unit.full_rows
         spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
         ends = EndCounts.of(totals, mechanism, fields, max_rows=max_rows, spare=spare)
         own = replace(mechanism, blocks=tuple(block for block in mechanism.blocks if not isinstance(block, Ends)))
+        columns = recipe.columns(fields)
         uncertainty = Uncertainty(
             totals=totals[:, : own.places[-1].stop],
             mechanism=own,
@@ -412,50 +417,68 @@ class StatisticSettings(TableSettings):
             spare=spare,
             recipe=recipe,
             fields=fields,
+            n_columns=1 if columns is None else len(columns),
             beyond=BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None,
         )
-        n_rows = uncertainty.noisy_rows
+        # The number of rows according to the release itself, or fewer; in rows of mass 1 if there are units.
+        counts = [
+            totals[:, place].sum() for block, place in zip(own.blocks, own.places, strict=True) if not block.is_signed
+        ]
+        n_rows = float(max(counts, default=0.0)) / max_rows
         about, note = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, most_units(plan.unit, n_rows)))
-        estimates, errors, lost = uncertainty.estimates(), uncertainty.standard_errors(), None
+        estimates, lost = uncertainty.estimates(), None
         if recipe.needs_cells:
             hidden = uncertainty.lost()
-            cautions += lost_cautions(hidden, fields)
+            cautions += lost_cautions(hidden, fields) if hidden.any() else []
             by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
             lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
-        shares = () if ends is None else ends.shares(spreads, plan.unit)
         if ends is not None:
-            cautions += ends.cautions(shares, recipe.title)
-        notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
+            cautions += ends.cautions(spreads, plan.unit, recipe.title)
         dates = recipe.is_date(fields)
-        if dates is not None:
-            dates = np.resize(dates, estimates.shape)
-        kept = "All rows were used."
-        if not plan.rule.keeps_all:
-            rate = plan.rule.smallest_probability(plan.ball.radius)
-            kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
-        scales = " and ".join(f"{scale:.4g}" for scale in sorted({max_rows * one for one in own.block_scales}))
-        return Statistic(
+        result = Statistic(
             name=recipe.title,
-            clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
-            clipped=shares,
             cautions=tuple(cautions),
-            notes=tuple(filter(None, [note, *notes])),
             about=about,
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            standard_errors=errors,
+            errors=uncertainty.standard_errors,
             bounds=uncertainty.bounds,
+            texts=partial(_texts, uncertainty, ends, spreads, plan, note),
             rows=combined(fields.groups, recipe.rows(fields)),
-            columns=recipe.columns(fields),
-            is_date=dates,
-            noise=f"{law_in_words(own.noise)} noise of scale {scales} on each total. {kept}",
+            columns=columns,
+            is_date=None if dates is None else np.resize(dates, estimates.shape),
             released=release.value,
             plan=plan,
             subject=fields.subject,
             lost=lost,
         )
+        return without_guesses(result, facts, fields) if recipe.power and "columns" in facts.found else result
+
+
+def _texts(
+    uncertainty: Uncertainty, ends: EndCounts | None, spreads: Mapping[str, Spread], plan: Plan, note: str
+) -> Texts:
+    """What a statistic of rows says about its noise, its bounds and its empty groups."""
+    recipe, fields, mechanism = uncertainty.recipe, uncertainty.fields, uncertainty.mechanism
+    shares = () if ends is None else ends.shares(spreads, plan.unit)
+    if recipe.counts_clipped:
+        notes = notes_of(shares, fields)
+    else:
+        notes = [empty_note(uncertainty.estimates(), uncertainty.standard_errors(), fields)]
+    kept = "All rows were used."
+    if not plan.rule.keeps_all:
+        rate = plan.rule.smallest_probability(plan.ball.radius)
+        kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
+    scales = sorted({uncertainty.max_rows * scale for scale in mechanism.block_scales})
+    on_each = " and ".join(f"{scale:.4g}" for scale in scales)
+    return Texts(
+        noise=f"{law_in_words(mechanism.noise)} noise of scale {on_each} on each total. {kept}",
+        clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
+        notes=tuple(filter(None, [note, *notes])),
+        clipped=shares,
+    )
 
 
 def is_sampled(sampling: object, sample_size: float | None) -> bool:
@@ -529,6 +552,46 @@ def unclear_cautions(columns: Mapping[str, ColumnRange]) -> list[Caution]:
         "bounds, or raise epsilon."
     )
     return [Caution(text, SurveyWarning)]
+
+
+# Values are within guessed bounds if noise hides at most this share of them outside. Chosen by eye.
+_FEW_OUTSIDE = 0.05
+
+
+def without_guesses(result: Statistic, facts: Findings, fields: Fields) -> Statistic:
+    """The result without intervals where bounds are a guess, since nothing but zeros stands out of the noise.
+
+    They stay where nearly all values are known to be within the guess.
+    """
+    outside = {one.column: one.most for one in result.clipped}
+    guessed = [
+        name
+        for name, column in facts.found.get("columns", {}).items()
+        if not column.seen and not outside.get(name, 1.0) <= _FEW_OUTSIDE
+    ]
+    if not guessed:
+        return result
+    unknown = np.tile(
+        [field.name in guessed for field in fields.columns for _ in field.labels], (len(result.estimates), 1)
+    )
+    if result.name == "description" and result.rows is not None:
+        unknown[np.array(result.rows.levels[-1]) == "count"] = False
+    is_lost = unknown if result.lost is None else result.lost | unknown
+    text = (
+        f"nothing stands out of the noise in {listed(guessed)}, so values were clipped to a guess, -1 to 1. What "
+        "follows says nothing about the values of the table. State bounds, or raise epsilon."
+    )
+    return replace(
+        result,
+        bounds=partial(_open_ends, result.bounds, unknown),
+        lost=is_lost,
+        cautions=(*result.cautions, Caution(text, SurveyWarning)),
+    )
+
+
+def _open_ends(bounds: Interval, unknown: NDArray[np.bool_], level: float) -> tuple[FloatArray, FloatArray]:
+    low, high = bounds(level)
+    return np.where(unknown, -math.inf, low), np.where(unknown, math.inf, high)
 
 
 def wide_ball(engine: Engine) -> Ball:

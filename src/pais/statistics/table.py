@@ -28,8 +28,7 @@ By = str | Sequence[str] | Mapping[str, object] | None
 _BOUNDS = 'such as columns={"age": (18, 100)}, or "auto" for bounds that are found privately'
 
 
-@dataclass(frozen=True, kw_only=True)
-class Field:
+class Field(NamedTuple):
     """A column of a table.
 
     Attributes
@@ -38,8 +37,9 @@ class Field:
         What is public about it.
     start : int
         Place of its first coordinate.
-    is_listed, is_truth, is_date : bool
-        Whether it has a list of categories, ranges or periods; whether it is true or false; whether it has dates.
+    is_listed, is_truth, is_date, is_bounded : bool
+        Whether it has a list of categories, ranges or periods; whether it is true or false; whether it has dates; and
+        whether the values are clipped to bounds.
     low, high, width : float
         Its bounds in own units; false is 0 and true is 1, as are the shares of categories.
     """
@@ -51,31 +51,10 @@ class Field:
     is_listed: bool
     is_truth: bool
     is_date: bool
+    is_bounded: bool
     low: float
     high: float
     width: float
-
-    @classmethod
-    def of(cls, column: Column, start: int) -> Field:
-        is_listed = isinstance(column, (Categories, Names))
-        low, high = (0.0, 1.0) if is_listed else column.decode(np.array([[-1.0], [1.0]])).ravel().tolist()
-        return cls(
-            column=column,
-            start=start,
-            name=column.name,
-            labels=column.labels,
-            is_listed=is_listed,
-            is_truth=isinstance(column, Boolean),
-            is_date=isinstance(column, Dates),
-            low=low,
-            high=high,
-            width=high - low,
-        )
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the values are clipped to bounds."""
-        return not (self.is_listed or self.is_truth)
 
     @property
     def largest(self) -> float:
@@ -101,8 +80,7 @@ class Field:
         return Levels(column=self.start, n_levels=len(self.values), others=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fields:
+class Fields(NamedTuple):
     """The columns that a statistic summarises, and those that form groups.
 
     Attributes
@@ -111,25 +89,63 @@ class Fields:
         The summarised columns, and those whose categories form groups.
     pooled : bool
         Whether every column has the same number of cells, because missing values are filled in or refused.
+    bounded : tuple of Field
+        The summarised columns whose values are clipped to bounds.
+    labels : tuple of str
+        One label for each summarised number, such as ``age`` and ``region=north``.
+    subject : str
+        The label of the only summarised number; empty if there are several or none.
+    levels : tuple of Levels
+        The blocks whose categories divide the rows into groups.
     """
 
     columns: tuple[Field, ...] = ()
     by: tuple[Field, ...] = ()
     pooled: bool = False
+    bounded: tuple[Field, ...] = ()
+    labels: tuple[str, ...] = ()
+    subject: str = ""
+    levels: tuple[Levels, ...] = ()
 
     @classmethod
     def of(cls, schema: Schema | None, columns: Sequence[str], by: Sequence[str], *, pooled: bool) -> Fields:
         """Find the columns of a schema by their names. Raises if a column cannot form groups."""
         if schema is None:
             return cls()
-        starts = np.cumsum([0, *(len(column.labels) for column in schema.columns)]).tolist()
-        named = {column.name: Field.of(column, start) for column, start in zip(schema.columns, starts, strict=False)}
+        start, named = 0, dict[str, Field]()
+        for column in schema.columns:
+            is_listed, is_truth = isinstance(column, (Categories, Names)), isinstance(column, Boolean)
+            low, high = (0.0, 1.0) if is_listed else column.decode(np.array([[-1.0], [1.0]])).ravel().tolist()
+            named[column.name] = Field(
+                column=column,
+                start=start,
+                name=column.name,
+                labels=column.labels,
+                is_listed=is_listed,
+                is_truth=is_truth,
+                is_date=isinstance(column, Dates),
+                is_bounded=not (is_listed or is_truth),
+                low=low,
+                high=high,
+                width=high - low,
+            )
+            start += len(column.labels)
         for name in by:
-            if name not in named or not (named[name].is_listed or named[name].is_truth):
+            if name not in named or named[name].is_bounded:
                 raise ArgumentError(_no_groups(name, named.get(name)))
         if any(isinstance(named[name].column, Names) for name in columns):
             raise ArgumentError("pais.names() forms groups. Pass it in by, such as by={'ward': pais.names()}.")
-        return cls(columns=tuple(named[name] for name in columns), by=tuple(named[name] for name in by), pooled=pooled)
+        summarised, groups = [named[name] for name in columns], [named[name] for name in by]
+        labels = [label for field in summarised for label in field.labels]
+        return cls(
+            columns=tuple(summarised),
+            by=tuple(groups),
+            pooled=pooled,
+            bounded=tuple(field for field in summarised if field.is_bounded),
+            labels=tuple(labels),
+            subject=labels[0] if len(labels) == 1 else "",
+            levels=tuple(field.levels() for field in groups),
+        )
 
     @property
     def groups(self) -> Axis | None:
@@ -138,26 +154,6 @@ class Fields:
             return None
         labels = list(itertools.product(*(field.values for field in self.by)))
         return Axis(names=tuple(field.name for field in self.by), levels=tuple(zip(*labels, strict=True)))
-
-    @property
-    def bounded(self) -> list[Field]:
-        """The summarised columns whose values are clipped to bounds."""
-        return [field for field in self.columns if field.is_bounded]
-
-    @property
-    def levels(self) -> tuple[Levels, ...]:
-        """The blocks whose categories divide the rows into groups."""
-        return tuple(field.levels() for field in self.by)
-
-    @property
-    def subject(self) -> str:
-        """The label of the only summarised number; empty if there are several or none."""
-        return self.labels[0] if len(self.labels) == 1 else ""
-
-    @property
-    def labels(self) -> list[str]:
-        """One label for each summarised number, such as ``age`` and ``region=north``."""
-        return [label for field in self.columns for label in field.labels]
 
     def require(self, what: str, *, dates: bool = True, categories: bool = True) -> None:
         """Raise if there are no columns, or columns that the statistic cannot use."""
@@ -174,8 +170,7 @@ class Fields:
                 raise ArgumentError(f"the {what} of {kind} is not defined. Leave out column {field.name!r}.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(NamedTuple):
     """A table and the columns that the user states, before it is opened."""
 
     rows: object
@@ -247,7 +242,10 @@ def _as_table(cells: Any, column: Column) -> object:
 
 def _any_column(rows: Any, unit: object) -> dict[str, Column]:
     """One column of a table, as a category, so that its rows can be counted whatever they hold."""
-    others = [name for name in names_of(rows) if name != unit]
+    names = names_of(rows)
+    others = [name for name in names if name != unit]
+    if names and not others:
+        raise DataError(f"the table has only the column {names[0]!r}, which is the unit. Add a column, such as ones.")
     return {name: Categories(name=name, values=("-",)) for name in others[:1]}
 
 

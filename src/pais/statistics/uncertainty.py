@@ -40,8 +40,7 @@ _LOST = 3.0
 _FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Uncertainty:
+class Uncertainty(NamedTuple):
     """Released totals, the law of their noise, and the recipe that computes a statistic from totals.
 
     Attributes
@@ -56,6 +55,8 @@ class Uncertainty:
         1 / q - 1 for the smallest probability q with which a row was kept; 0 if all rows were used.
     recipe, fields : Recipe and Fields
         How values follow from totals.
+    n_columns : int
+        Number of columns of the result.
     beyond : BeyondBounds, optional
         What is expected beyond bounds that were found privately.
     """
@@ -66,19 +67,14 @@ class Uncertainty:
     spare: float
     recipe: Recipe
     fields: Fields
+    n_columns: int
     beyond: BeyondBounds | None = None
-
-    @property
-    def noisy_rows(self) -> float:
-        """Number of rows according to the release itself, or fewer; in rows of mass 1 if there are units."""
-        pairs = zip(self.mechanism.blocks, self.mechanism.places, strict=True)
-        counts = [float(self.totals[:, place].sum()) for block, place in pairs if not block.is_signed]
-        return max(counts, default=0.0) / self.max_rows
 
     def estimates(self) -> FloatArray:
         """The values, of shape (rows, columns)."""
         lost = None if self.beyond is None else self.beyond.drawn(np.zeros((1, 1, 1)), slice(None))
-        return self._table(self.recipe.limited(self._values(self.totals[None], lost)[0], self.fields))
+        values = self.recipe.limited(self._values(self.totals[None], lost)[0], self.fields)
+        return values.reshape(-1, self.n_columns)
 
     def standard_errors(self) -> FloatArray:
         """Standard deviation of each value, of shape (rows, columns)."""
@@ -89,7 +85,8 @@ class Uncertainty:
         else:
             noise = np.concatenate([values.std(axis=0) for values in self._draws()])
         # The true value and the estimate are anywhere in the same cell.
-        return self._table(np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0)))
+        errors = np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0))
+        return np.asarray(errors).reshape(-1, self.n_columns)
 
     def bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of intervals, each of shape (rows, columns)."""
@@ -101,7 +98,7 @@ class Uncertainty:
             low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
         wide = self.recipe.resolution(self.fields)
         low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
-        return self._table(low), self._table(high)
+        return low.reshape(-1, self.n_columns), high.reshape(-1, self.n_columns)
 
     def lost(self) -> NDArray[np.bool_]:
         """Whether noise hides the number of cells behind each value, of shape (groups, columns)."""
@@ -123,10 +120,6 @@ class Uncertainty:
     def _values(self, totals: FloatArray, lost: Lost | None = None) -> FloatArray:
         parts = [totals[..., place] for place in self.mechanism.places]
         return self.recipe.estimate(parts, self.fields, lost)
-
-    def _table(self, values: FloatArray) -> FloatArray:
-        columns = self.recipe.columns(self.fields)
-        return values.reshape(-1, 1 if columns is None else len(columns))
 
     @property
     def _is_linear(self) -> bool:
@@ -341,8 +334,7 @@ def with_ends(blocks: list[tuple[Block, float]], fields: Fields, *, gaussian: bo
     return [*blocks, *((Ends(column=field.start), importance) for field in columns)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EndCounts:
+class EndCounts(NamedTuple):
     """Released counts of values below, within and above the bounds, of shape (groups, columns, 3), and their variance.
 
     The variance is that of noise and sampling together, in the same shape.
@@ -392,7 +384,9 @@ class EndCounts:
         n = np.maximum(self.counts[:, column].sum(axis=-1), 0.0) + 1e-9
         return np.asarray(n / n.sum())
 
-    def cautions(self, shares: tuple[ClippedShare, ...], title: str, *, added: Collection[str] = ()) -> list[Caution]:
+    def cautions(
+        self, spreads: Mapping[str, Spread], unit: Unit | None, title: str, *, added: Collection[str] = ()
+    ) -> list[Caution]:
         """Name columns of which too many values are clipped, in all groups together or in one of them.
 
         Not those for which what lies beyond the bounds was `added`.
@@ -404,8 +398,10 @@ class EndCounts:
         in_a_group = np.any(self.counts @ weights > margin * np.sqrt(self.variance @ weights**2), axis=0)
         counts, variance = self.counts.sum(axis=0), self.variance.sum(axis=0)
         excessive = in_a_group | (counts @ weights > _CLEARLY * np.sqrt(variance @ weights**2))
+        if not excessive.any():
+            return []
         texts = []
-        for one, is_excessive in zip(shares, excessive, strict=True):
+        for one, is_excessive in zip(self.shares(spreads, unit), excessive, strict=True):
             if is_excessive and one.column not in added:
                 many = "many" if math.isnan(one.share) else f"about {percent(one.share)}"
                 texts.append(f"{many} of the values of {one.column!r} are outside the bounds {one.bounds}")

@@ -13,7 +13,7 @@ import pytest
 
 import pais
 from tests.conftest import SPARK
-from tests.unit.cli.commands import pais as command
+from tests.support.commands import pais as command
 
 pytestmark = SPARK
 

@@ -17,11 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from typer.testing import CliRunner
 
 import pais
 from pais import DPKMeans
-from pais.cli.app import app
 from pais.data.engines.base import WeightedRows
 from pais.kmeans.rounds import LloydSample, ResidualSample, RowGrid
 from pais.pipeline import WeightedSample
@@ -253,7 +251,3 @@ def assert_silent(act: Callable[[], object], *, match: str | None = None) -> Non
     assert not [one for one in warned if HALF in str(one.message) or DIGITS in str(one.message)]
     # One for each row would tell how many there are.
     assert len(warned) < 10
-
-
-def command(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])

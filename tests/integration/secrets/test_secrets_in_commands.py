@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, command, leaks
+from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, leaks
+from tests.support.commands import pais as command
 
 
 def left_in(place: Path) -> list[Path]:

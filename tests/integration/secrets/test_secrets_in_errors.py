@@ -33,7 +33,6 @@ from tests.integration.secrets.planted import (
     Secrets,
     assert_quiet,
     assert_silent,
-    command,
     fitted,
     frame,
     leaks,
@@ -43,6 +42,7 @@ from tests.integration.secrets.planted import (
     strict,
     written,
 )
+from tests.support.commands import pais as command
 
 Floats = NDArray[np.float64]
 

@@ -27,13 +27,13 @@ from tests.integration.secrets.planted import (
     STATED,
     WORD,
     assert_silent,
-    command,
     fitted,
     frame,
     planted_in,
     strict,
     written,
 )
+from tests.support.commands import pais as command
 
 Floats = NDArray[np.float64]
 

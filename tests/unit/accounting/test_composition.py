@@ -104,7 +104,6 @@ def test_plain_gaussian_releases_compose_to_one_gaussian() -> None:
     assert exact <= tight_epsilon(parts, 1e-6) <= exact * 1.001
 
 
-@pytest.mark.slow
 def test_mixtures_of_pure_and_gaussian_parts_agree_with_a_direct_accountant() -> None:
     delta, step = 1e-6, 5e-5
     mixed = [uniform(0.2, 0.8, 1e-7), Part(what="survey", epsilon=0.1), uniform(1.0, 0.2, 1e-7)]

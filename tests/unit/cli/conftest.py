@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.commands import done, write_blobs
+from tests.support.commands import done, write_blobs
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais import example_people
-from tests.unit.cli.commands import done, left_in, pais, refused
+from tests.support.commands import done, left_in, pais, refused
 
 COMMANDS = ["demo", "example", "survey", "plan", "sample", "kmeans", "label", "audit", "explain", "ledger"]
 

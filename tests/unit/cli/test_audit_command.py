@@ -11,7 +11,7 @@ import pytest
 
 import pais as package
 from pais.auditing import auditor
-from tests.unit.cli.commands import done, pais, refused
+from tests.support.commands import done, pais, refused
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import pais as package
 from pais import ArgumentError, Schema
 from pais.cli.rows import columns_of
-from tests.unit.cli.commands import FACTS, SCHEMA
+from tests.support.commands import FACTS, SCHEMA
 
 
 def test_facts_on_the_command_line() -> None:

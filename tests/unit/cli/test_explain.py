@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.commands import RELEASE, done, kmeans, pais, refused, strict_json
+from tests.support.commands import RELEASE, done, kmeans, pais, refused, strict_json
 
 
 @pytest.fixture

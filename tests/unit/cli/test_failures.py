@@ -13,7 +13,7 @@ import pytest
 
 from pais.cli import files, show
 from pais.errors import PrivacyWarning
-from tests.unit.cli.commands import RELEASE, kmeans, left_in, pais, refused, strict_json
+from tests.support.commands import RELEASE, kmeans, left_in, pais, refused, strict_json
 
 CANARY = "8675309.125"
 

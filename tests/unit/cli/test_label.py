@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais.cli.files import read_model
-from tests.unit.cli.commands import blobs, kmeans, pais, refused, strict_json
+from tests.support.commands import blobs, kmeans, pais, refused, strict_json
 
 
 @pytest.fixture

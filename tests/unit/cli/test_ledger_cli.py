@@ -11,7 +11,7 @@ import pytest
 
 import pais as package
 from pais.cli import files
-from tests.unit.cli.commands import RELEASE, certificate, done, left_in, pais, refused, spent
+from tests.support.commands import RELEASE, certificate, done, left_in, pais, refused, spent
 
 ROOT = Path(__file__).parents[3]
 

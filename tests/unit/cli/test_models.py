@@ -14,7 +14,7 @@ import pytest
 
 import pais as package
 from pais.accounting.certificate import Certificate
-from tests.unit.cli.commands import done, left_in, pais, refused, spent, strict_json
+from tests.support.commands import done, left_in, pais, refused, spent, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"
 CALLS: dict[str, list[Any]] = {

@@ -15,7 +15,7 @@ import pytest
 
 from pais.cli import show
 from pais.data.units import id_concern
-from tests.unit.cli.commands import RELEASE, done, left_in
+from tests.support.commands import RELEASE, done, left_in
 
 N = 6000
 

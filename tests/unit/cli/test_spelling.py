@@ -9,7 +9,7 @@ import typer.main
 
 from pais.cli.app import app
 from pais.cli.guard import spelled, spelling
-from tests.unit.cli.commands import pais
+from tests.support.commands import pais
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pais as package
-from tests.unit.cli.commands import done, pais, refused, strict_json
+from tests.support.commands import done, pais, refused, strict_json
 
 COLUMNS = "age=18:100,premium=bool"
 REGIONS = "region=[north|south]"

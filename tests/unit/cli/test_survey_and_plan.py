@@ -16,8 +16,7 @@ import pytest
 import pais as package
 from pais import Survey
 from pais._base.numerics import raised
-from tests.unit.cli.commands import STATED, blobs, certificate, done, kmeans, refused, spent, strict_json
-from tests.unit.delta_cases import facts
+from tests.support.commands import STATED, blobs, certificate, done, kmeans, refused, spent, strict_json
 
 PLANNED = ("--n-clusters", 3, "--epsilon", 2, "--delta", 1e-7, *STATED, "--sampling", "uniform", "--sample-size", 1500)
 
@@ -193,7 +192,7 @@ def test_a_plan_of_another_mechanism_is_refused_before_the_ledger_is_charged(
     assert spent(book) == 0.0
     # The other commands take it, although it does not say how many rows to expect.
     done("sample", data, "--plan", path, "--out", tmp_path / "sample.parquet")
-    assert "sum, with noise" in done("explain", path).stdout
+    assert "5. mechanism  protected   sum" in done("explain", path).stdout
 
 
 # Files with an invalid price: they are refused before the data are opened, and nothing is charged.
@@ -266,6 +265,10 @@ def test_surveys_and_plans_with_a_shift_are_explained(of_fit: dict[str, Path]) -
 
 
 # Delta, if it is not stated, and weak guarantees.
+
+
+def facts(n_rows: float) -> tuple[object, ...]:
+    return "--radius", 4, "--norms", "0,1,2,4", "--n-rows", n_rows
 
 
 def test_commands_choose_delta_for_stated_rows(data: Path, tmp_path: Path) -> None:

@@ -238,6 +238,24 @@ def test_noise_does_not_hide_more_clusters_than_without_sampling() -> None:
     assert planned(1e5, epsilon=0.1).sample_choice is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ball": pais.Ball(radius=RADIUS, order=1.0)},
+        {"ball": pais.Ball(radius=7.0)},
+        {"ball": 3.0},
+        {"norms": None},
+        {"algorithm": "paper"},
+        {"algorithm": "fast"},
+        {"n_iterations": 0, "algorithm": "paper", "mechanism": "l2", "delta": 0.0},
+    ],
+    ids=str,
+)
+def test_plans_for_other_balls_norms_and_algorithms_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(pais.PaisError):
+        planned(1e5, **change)
+
+
 @pytest.mark.parametrize("share", [0.1, 0.999, 0, -1])
 def test_a_share_of_the_rows_is_no_sample_size(share: float) -> None:
     with pytest.raises(pais.ArgumentError, match="number of rows, at least 1"):

@@ -20,9 +20,13 @@ from pais._base.numerics import exact
 from pais.privacy import guarantee
 from pais.privacy.guarantee import default_delta
 from tests.support.oracles import remove_delta
-from tests.unit.delta_cases import SURVEYED, rows
 
 BALL = pais.Ball(radius=4.0)
+SURVEYED = "default for the surveyed number of rows; over all tables delta is at most 1e-06"
+
+
+def rows(n: int = 600, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, 2))
 
 
 def norms(n_rows: float = 600.0) -> pais.NormDistribution:
