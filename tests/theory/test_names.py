@@ -99,6 +99,41 @@ def test_small_worlds_find_too_low_a_line_and_too_little_noise() -> None:
     assert min(np.max([deltas(1.0, loud, (float(crowd),), 0) for crowd in range(1, 60)], axis=0)) > DELTA
 
 
+@pytest.mark.parametrize("max_names", [1, 2, 10])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_names_alone_need_not_split_delta(epsilon: float, max_names: int) -> None:
+    """Both directions of small worlds stay within delta, and nearly reach it."""
+    selection = NameSelection.whole(epsilon=epsilon, delta=DELTA, max_names=max_names)
+    there, absent = worst(epsilon, selection)
+    assert 0.5 * DELTA < there <= DELTA * (1 + 1e-6)
+    assert 0.02 * DELTA < absent <= DELTA * (1 + 1e-6)
+    halves = NameSelection(shift=largest_shift(epsilon, DELTA / 2), delta=DELTA / 2, max_names=max_names)
+    assert selection.lines[-1] < 0.97 * halves.lines[-1]
+
+
+@pytest.mark.parametrize("max_names", [1, 7, 300])
+def test_names_alone_stay_within_delta_for_every_number_of_own_names(max_names: int) -> None:
+    """With m names of one person alone: the chance that one is seen, and the divergence of the others."""
+    selection = NameSelection.whole(epsilon=1.0, delta=DELTA, max_names=max_names)
+    for m in range(1, max_names + 1):
+        log_unseen, done = 0.0, 0.0
+        for share, line in zip(selection.shares, selection.lines, strict=True):
+            done += share
+            seen = m * normal.sf((line - 1 / math.sqrt(m)) * selection.shift * math.sqrt(done))
+            log_unseen += math.log1p(-seen)
+        others = selection.shift * math.sqrt(1 - m / max_names)
+        assert -log_unseen + (divergence(1.0, others) if others else 0.0) <= DELTA * (1 + 1e-5), m
+
+
+def test_small_worlds_find_faults_of_names_alone() -> None:
+    for max_names in (1, 2):
+        low = NameSelection.whole(epsilon=1.0, delta=DELTA, max_names=max_names)
+        low.__dict__["lines"] = tuple(0.97 * line for line in low.lines)
+        assert deltas(1.0, low, (), max_names)[0] > DELTA
+    with pytest.raises(ValueError, match="Pass a smaller one"):
+        NameSelection(shift=1.01 * largest_shift(1.0, DELTA), delta=DELTA, epsilon=1.0)
+
+
 @pytest.mark.parametrize("max_names", [1, 3, 200])
 def test_names_of_one_person_alone_are_seen_with_at_most_delta(max_names: int) -> None:
     """For every number m of such names: the sum over rounds of the chance that one of m scores exceeds the line."""
@@ -183,7 +218,16 @@ def test_rounds_find_more_names_than_one_round() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"shift": 0.0}, {"shift": math.inf}, {"delta": 0.0}, {"delta": 0.5}, {"max_names": 0}, {"max_names": 1 << 17}]
+    "wrong",
+    [
+        {"shift": 0.0},
+        {"shift": math.inf},
+        {"delta": 0.0},
+        {"delta": 0.5},
+        {"max_names": 0},
+        {"max_names": 1 << 17},
+        {"epsilon": 0.0},
+    ],
 )
 def test_impossible_selections_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="Pass"):

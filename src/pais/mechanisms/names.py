@@ -20,13 +20,21 @@ from scipy import special
 
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray, log_gaussian_delta
 from pais._base.randomness import BitSource
 from pais.errors import ArgumentError
 from pais.mechanisms.noise import GaussianNoise
+from pais.privacy.amplification import largest_shift
 
 #: Shares of the squared Gaussian shift of the rounds, and of the chance that a name of one person alone is seen. From
 #: THEORY's table: five rounds find up to 6 % more names on one of eight tables, two rounds fewer on five of them.
 _SHARES, _CHANCES = (0.1, 0.3, 0.6), (0.05, 0.05, 0.9)
+
+# Parts of delta that a selection alone may spend on the names that others have too, if it has rounds.
+_PARTS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+
+# The noise is larger than that of the shift by 1e-9, so that the divergence is below delta by far more than this.
+_LEAST = 1e-300
 
 # Weights are whole steps of 2**-20. The weight of t names is rounded down, so that the norm of a person is at most 1.
 _STEP_BITS = 20
@@ -47,20 +55,25 @@ class NameSelection:
     shift : float
         Gaussian shift of a person in all rounds together.
     delta : float
-        Largest probability that a name is published which one person alone has.
+        Largest probability that a name is published which one person alone has. With an epsilon, delta of the names.
     max_names : int
         Names of a person that count; a secret random choice if a person has more.
+    epsilon : float, optional
+        Epsilon of the names, if nothing else is released. Lines are lower, because the weight of a person lies either
+        on names of this person alone or on others: delta need not be split between them. `whole` chooses the shift.
 
     Notes
     -----
     Guarantee. Let d(epsilon) be the divergence of the shift, or of the shift and whatever follows from the published
     names. Then the published names, and what follows, are (epsilon, d(epsilon) + delta)-indistinguishable with and
-    without a person: `tests/theory/test_names.py`.
+    without a person. If `epsilon` is stated, the published names are (epsilon, delta)-indistinguishable:
+    `tests/theory/test_names.py`.
     """
 
     shift: float
     delta: float
     max_names: int = 1
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.positive("shift", self.shift))
@@ -69,6 +82,18 @@ class NameSelection:
         object.__setattr__(self, "delta", delta)
         if validate.count("max_names", self.max_names) > MOST_NAMES:
             raise ArgumentError(f"max_names={self.max_names} is out of range. Pass a number up to {MOST_NAMES:,}.")
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", validate.positive("epsilon", self.epsilon))
+            if self.shift > largest_shift(self.epsilon, self.delta):
+                raise ArgumentError("shift exceeds what epsilon and delta allow. Pass a smaller one, or use `whole`.")
+
+    @classmethod
+    def whole(cls, *, epsilon: float, delta: float, max_names: int = 1) -> NameSelection:
+        """The selection that spends epsilon and delta on names alone, with the lowest last line."""
+        parts = _PARTS if max_names > 1 else (1.0,)
+        shifts = (largest_shift(epsilon, part * delta) for part in parts)
+        every = [cls(shift=shift, delta=delta, max_names=max_names, epsilon=epsilon) for shift in shifts]
+        return min(every, key=lambda selection: selection.lines[-1])
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -88,9 +113,9 @@ class NameSelection:
         set. All scores stay below the line with a probability of at least 1 - delta, for every m.
         """
         chances = _CHANCES if len(self.shares) > 1 else (1.0,)
-        # Without the person, the loss grows by -log(1 - p) for a chance p, which is delta.
-        total = -math.expm1(-self.delta)
         m, lines, done = np.arange(1, self.max_names + 1), [], 0.0
+        # Without the person, the loss grows by -log(1 - p) for a chance p, which is delta.
+        total = -np.expm1(-self._unseen(m))
         for share, chance in zip(self.shares, chances, strict=True):
             done += share
             deviation = _ROOM / (self.shift * math.sqrt(done))
@@ -99,6 +124,14 @@ class NameSelection:
             # The noise of each round is rounded to a step.
             lines.append(float(line) * _ROOM + 2.0**-_STEP_BITS)
         return tuple(lines)
+
+    def _unseen(self, m: IntArray) -> FloatArray:
+        """The part of delta for m names of one person alone. The weight of these names is no shift of others."""
+        if self.epsilon is None:
+            return np.full(m.size, self.delta)
+        others = self.shift * np.sqrt(1.0 - m / self.max_names)
+        value, error = log_gaussian_delta(np.full(m.size, self.epsilon), others)
+        return np.maximum(self.delta - np.exp(value + error), _LEAST)  # [note: names-11]
 
     @property
     def half_found(self) -> float:
