@@ -241,7 +241,7 @@ def row(title: str, table: People, protects: str, n_seeds: int) -> dict[str, Cel
     # Few names are counted more often, so that chance moves all ratios by less than a hundredth.
     n_seeds *= 10 if table.n_names < 1000 else 1
     mine = float(np.mean([ours(table, most, seed) for seed in range(n_seeds)]))
-    made: dict[str, Cell] = {"table": title, "protects": protects, "people": int(table.people.max()) + 1}
+    made: dict[str, Cell] = {"data": title, "protects": protects, "people": int(table.people.max()) + 1}
     made |= {"names": len(np.unique(table.names)), "names per person": most, "pais": mine}
     numbers = {}
     for name, rule in OTHERS.items():
@@ -257,7 +257,7 @@ def measure(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
         name="names",
         title="Names that nobody listed: how many are published at epsilon 1 and delta 1e-5",
         shown=(
-            *("table", "protects", "people", "names", "names per person", "pais"),
+            *("data", "protects", "people", "names", "names per person", "pais"),
             *(f"over {name}" for name in OTHERS),
             "result",
         ),

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base import validate
+from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 from pais.data.cells import (
     days_of,
@@ -319,19 +320,39 @@ class Names(Column):
             texts = pc.utf8_trim_whitespace(texts)
         if self.casefold:
             texts = pc.utf8_lower(texts)
-        is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
-        texts = pc.if_else(is_blank, pa.scalar(None, texts.type), texts)
-        fits = pc.and_(pc.less_equal(pc.utf8_length(texts), _LONGEST_NAME), pc.utf8_is_printable(texts))
-        return pc.if_else(fits, texts, pa.scalar(OTHER, texts.type))
+        # Both ways have the same results; the functions for other characters than ASCII are slow.
+        is_ascii = _is_printable_ascii(texts)
+        trimmed = pc.ascii_trim_whitespace(texts) if is_ascii else pc.utf8_trim_whitespace(texts)
+        texts = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, texts.type), texts)
+        fits = pc.less_equal(pc.binary_length(texts) if is_ascii else pc.utf8_length(texts), _LONGEST_NAME)
+        if not is_ascii:
+            fits = pc.and_(fits, pc.utf8_is_printable(texts))
+        return texts if pc.all(fits).as_py() is not False else pc.if_else(fits, texts, pa.scalar(OTHER, texts.type))
+
+    def distinct(self, cells: pa.Array) -> tuple[pa.Array, IntArray]:
+        """The names of the distinct cells, and the place of each cell among them; -1 for a cell that is missing.
+
+        Names are made once for each distinct cell. Different cells may have the same name.
+        """
+        coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+        places = pc.fill_null(coded.indices.cast(pa.int64()), -1)
+        return self.texts(coded.dictionary), np.asarray(places.to_numpy(zero_copy_only=False))
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return texts_of_objects(cells)
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
-        texts, n = self.texts(cells), len(self.values)
-        places = pc.fill_null(pc.index_in(texts, value_set=pa.array(self.values, texts.type)), n - 1)
-        coordinates = (2.0 * np.asarray(places.to_numpy(zero_copy_only=False)) + 1.0) / n - 1.0
-        return [np.where(np.asarray(texts.is_null().to_numpy(zero_copy_only=False)), 2.0, coordinates)]
+        texts, places = self.distinct(cells)
+        n = len(self.values)
+        found = pc.fill_null(pc.index_in(texts, value_set=self._value_set), n - 1)
+        coordinates = (2.0 * np.asarray(found.to_numpy(zero_copy_only=False)) + 1.0) / n - 1.0
+        nameless = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
+        # The last coordinate is that of a missing cell, whose place is -1.
+        return [np.append(np.where(nameless, 2.0, coordinates), 2.0).take(places)]
+
+    @functools.cached_property
+    def _value_set(self) -> pa.Array:
+        return pa.array(self.values, pa.large_string())
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return coordinates
@@ -339,6 +360,18 @@ class Names(Column):
     def facts(self) -> dict[str, Any]:
         options = ("strip", "casefold", "unicode_form", "period")
         return {"values": list(self.values), **{option: getattr(self, option) for option in options}}
+
+
+def _is_printable_ascii(texts: pa.Array) -> bool:
+    """Whether all characters of a column of text are ASCII, from blank to tilde."""
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return True
+    bounds = np.frombuffer(offsets, dtype=np.int64)
+    first, last = bounds[texts.offset], bounds[texts.offset + len(texts)]
+    # Below the blank, the difference wraps around.
+    codes = np.frombuffer(content, dtype=np.uint8)[first:last] - np.uint8(0x20)
+    return bool(codes.max(initial=0) < 0x5F)
 
 
 @dataclass(frozen=True, kw_only=True)

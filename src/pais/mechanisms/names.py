@@ -140,11 +140,15 @@ class NameSelection:
 
     def cut(self, people: IntArray, names: IntArray, bits: BitSource) -> tuple[IntArray, IntArray]:
         """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both."""
-        order = np.lexsort((bits.words64(len(people)), people))
-        people, names = people[order], names[order]
-        first = np.flatnonzero(np.r_[True, people[1:] != people[:-1]]) if people.size else np.empty(0, dtype=np.intp)
-        rank = np.arange(len(people)) - np.repeat(first, np.diff(np.r_[first, len(people)]))
-        kept = rank < self.max_names  # [note: names-1]
+        # Only people with more names than count need the order.
+        many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
+        owners = people[many]
+        order = np.lexsort((bits.words64(many.size), owners))
+        owners = owners[order]
+        first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
+        rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
+        kept = np.ones(people.size, dtype=bool)
+        kept[many[order]] = rank < self.max_names  # [note: names-1]
         return people[kept], names[kept]
 
     def published(self, people: IntArray, names: IntArray, bits: BitSource) -> IntArray:
@@ -154,7 +158,10 @@ class NameSelection:
         """
         people, names = self.cut(people, names, bits)
         # A name that nobody has left gets no noise: with it, names that are cut away would leak by their number.
-        alive, names = np.unique(names, return_inverse=True)  # [note: names-4]
+        alive = np.flatnonzero(np.bincount(names))  # [note: names-4]
+        place = np.zeros(int(alive.max(initial=-1)) + 1, dtype=np.int64)
+        place[alive] = np.arange(alive.size)
+        names = place.take(names)
         return alive[self._found(lambda found: self.weights(people, names, found), alive.size, bits)]
 
     def published_of_rows(self, counts: IntArray, bits: BitSource) -> IntArray:

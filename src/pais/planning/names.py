@@ -27,6 +27,18 @@ _NUMBER_SHARE = 0.1
 _N_OCTAVES = 13
 
 
+# So many pairs of people and names are read before equal ones are looked for among all.
+_MOST_NEW = 1 << 22
+
+
+def sorted_unique(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The distinct numbers in order, as `numpy.unique` returns them. The array that is passed is sorted in place."""
+    numbers.sort()
+    first = np.ones(numbers.size, dtype=bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    return numbers if first.all() else numbers[first]
+
+
 class FoundNames(NamedTuple):
     """Published names of a column, in their order, and the selection that found them. Public."""
 
@@ -110,33 +122,45 @@ class _NamesOfPeople:
         self._hash, self._index, self._people = UnitHash(bytes(32) if seeded else None), HashIndex(), HashIndex()
         self._texts: list[pa.Array] = []
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
-        self._pairs: list[NDArray[np.uint64]] = []
+        # The first of them are distinct; the others were read since.
+        self._pairs: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        self._n_new = 0
         self.has_units = engine.unit is not None
 
     def add(self, part: CarriedCells) -> None:
         """Number the names and people of some rows."""
-        texts = self.column.texts(self._stated.carried_cells(part.cells, self.column))
-        # "Other" is no name: it is published anyway.
-        named = pc.fill_null(pc.not_equal(texts, OTHER), False)
-        coded = texts.filter(named).dictionary_encode()
-        words = self._hash.words(coded.dictionary)
-        codes = np.asarray(coded.indices.to_numpy(zero_copy_only=False))
+        cells, places = self.column.distinct(self._stated.carried_cells(part.cells, self.column))
+        # Different cells may have the same name. "Other" is no name: it is published anyway.
+        coded = pc.if_else(pc.equal(cells, OTHER), pa.scalar(None, cells.type), cells).dictionary_encode()
+        names = np.append(np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), -1)
+        words, codes = self._hash.words(coded.dictionary), names.take(places)
+        named = codes >= 0
+        all_named = bool(named.all())
+        codes = codes if all_named else codes[named]
         if self.has_units:
             assert part.ids is not None
-            owners = self._hash.words(part.ids.filter(named))
+            owners = self._hash.words(part.ids if all_named else part.ids.filter(pa.array(named)))
             with self._lock:
-                numbers, people = self._numbered(words, coded.dictionary)[codes], self._people.add(owners)
-            pairs = np.unique(people.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64))
-            with self._lock:
-                self._pairs.append(pairs)
+                numbers, people = self._numbered(words, coded.dictionary), self._people.add(owners)
+            pairs = people.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64).take(codes)
+            self._keep(sorted_unique(pairs))
             return
-        weights = None if part.counts is None else part.counts[np.asarray(named.to_numpy(zero_copy_only=False))]
+        weights = None if part.counts is None else part.counts[named]
         counts = np.bincount(codes, weights=weights, minlength=len(coded.dictionary)).astype(np.int64)
         with self._lock:
             numbers = self._numbered(words, coded.dictionary)
-            more = np.zeros(self._index.size - self._counts.size, dtype=np.int64)
-            self._counts = np.concatenate([self._counts, more])
+            if self._index.size > self._counts.size:
+                more = max(self._index.size, 2 * self._counts.size) - self._counts.size
+                self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
             self._counts[numbers] += counts
+
+    def _keep(self, pairs: NDArray[np.uint64]) -> None:
+        """Keep pairs. They are joined whenever their number has doubled, so that equal pairs take no memory for long."""
+        with self._lock:
+            self._pairs.append(pairs)
+            self._n_new += pairs.size
+            if self._n_new > max(_MOST_NEW, self._pairs[0].size):
+                self._pairs, self._n_new = [sorted_unique(np.concatenate(self._pairs))], 0
 
     def _numbered(self, words: Words64, texts: pa.Array) -> NDArray[np.intp]:
         """The numbers of names. New names get the next numbers, and their texts are kept in this order."""
@@ -149,6 +173,7 @@ class _NamesOfPeople:
     def finish(self) -> None:
         """Join the texts. For a seed, number names by their text and people by their id: draws follow the numbers."""
         self._texts = [pa.concat_arrays([pa.array([], pa.large_string()), *self._texts])]
+        self._counts = self._counts[: self._index.size]
         if self._seeded:
             order = np.asarray(pc.sort_indices(self._texts[0]).to_numpy(zero_copy_only=False))
             self._texts = [self._texts[0].take(pa.array(order))]
@@ -158,7 +183,7 @@ class _NamesOfPeople:
                 self._counts = self._counts[order]
                 return
             people = self._people.ranks()
-            pairs = np.concatenate([np.zeros(0, dtype=np.uint64), *self._pairs])
+            pairs = np.concatenate(self._pairs)
             owners, names = people[pairs >> np.uint64(32)], rank[pairs & np.uint64(2**32 - 1)]
             self._pairs = [owners.astype(np.uint64) << np.uint64(32) | names]
 
@@ -169,7 +194,7 @@ class _NamesOfPeople:
 
     def people_and_names(self) -> tuple[IntArray, IntArray]:
         """Numbers of people and names, each pair once."""
-        pairs = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *self._pairs]))
+        pairs = sorted_unique(np.concatenate(self._pairs))
         return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64)
 
     def names(self, numbers: IntArray) -> tuple[str, ...]:

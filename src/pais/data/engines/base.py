@@ -198,7 +198,12 @@ class PeopleTable:
     @classmethod
     def of(cls, owners: Numbers, coordinates: IntArray, steps: IntArray) -> PeopleTable:
         """Add up entries of the same unit and coordinate. Sums of integers have no order."""
-        order = np.lexsort((coordinates, owners))
+        width = int(coordinates.max(initial=0)) + 1
+        if int(owners.max(initial=0)) < 2**62 // width:
+            # One number for both is sorted faster.
+            order = np.argsort(owners * np.int64(width) + coordinates)
+        else:
+            order = np.lexsort((coordinates, owners))
         owners, coordinates, steps = (each.take(order) for each in (owners, coordinates, steps))
         first = np.ones(order.size, dtype=bool)
         first[1:] = (owners[1:] != owners[:-1]) | (coordinates[1:] != coordinates[:-1])
