@@ -155,7 +155,7 @@ class _NamesOfPeople:
             self._counts[numbers] += counts
 
     def _keep(self, pairs: NDArray[np.uint64]) -> None:
-        """Keep pairs. They are joined whenever their number has doubled, so that equal pairs take no memory for long."""
+        """Keep pairs. They are joined whenever their number has doubled, so that equal ones take no memory for long."""
         with self._lock:
             self._pairs.append(pairs)
             self._n_new += pairs.size
