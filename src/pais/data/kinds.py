@@ -19,15 +19,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base import validate
+from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 from pais.data.cells import (
     days_of,
     is_numeric,
     is_text,
     is_time,
+    listed,
     mark_of,
     matches,
     numbers_of,
@@ -229,6 +232,146 @@ BEYOND = 1.5
 # A number is beyond a bound that was found privately only if rounding errors of the bound do not explain it, relative
 # to the scale and to the center. A bound such as 0 can hold most of the cells.
 _ROUNDING_OF_SCALE, _ROUNDING_OF_CENTER = 1e-9, 1e-13
+
+
+#: The group of all cells that hold a name which was not published.
+OTHER = "other"
+
+# A longer name, or one with characters that cannot be printed, is never published: it counts as "other".
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names(Column):
+    """Names that nobody listed. A private release finds those that enough people have; all others are "other".
+
+    A cell has one coordinate: the place of its name among `values`, between -1 and 1. The last of them is "other". A
+    cell without a name has the coordinate 2, which is none of them.
+
+    Attributes
+    ----------
+    values : tuple of str
+        The published names and "other". Before the release, "other" alone.
+    strip, casefold : bool
+        Whether blanks at the ends do not count, and whether upper and lower case are the same.
+    unicode_form : {"", "NFC", "NFD", "NFKC", "NFKD"}
+        Unicode form in which names are compared and published; "" leaves them as they are.
+    period : {"", "day", "month"}
+        Name dates and times by their day or month.
+
+    Notes
+    -----
+    Guarantee. The name of a cell is a function of this cell and of public options: `tests/unit/data/test_names.py`.
+    """
+
+    kind: ClassVar[str] = "names"
+    cells: ClassVar[str] = "text, numbers, dates or booleans"
+
+    values: tuple[str, ...] = (OTHER,)
+    strip: bool = False
+    casefold: bool = False
+    unicode_form: str = ""
+    period: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        values = tuple(self.values)
+        if values[-1:] != (OTHER,) or len(set(values)) < len(values) or not all(isinstance(v, str) for v in values):
+            raise ArgumentError(f"the names of column {self.name!r} do not end with {OTHER!r}, or one occurs twice.")
+        self.__dict__.update(values=values, form="dates" if self.period else "text")
+        for option, known in (("period", ("", "day", "month")), ("unicode_form", ("", "NFC", "NFD", "NFKC", "NFKD"))):
+            if getattr(self, option) not in known:
+                raise ArgumentError(
+                    f"{option}={getattr(self, option)!r} is not known. Pass one of {listed(known[1:])}."
+                )
+
+    def opened(self) -> Names:
+        """The column before its names are published."""
+        return replace(self, values=(OTHER,))
+
+    def listed(self, published: Sequence[str]) -> Names:
+        """The column with its published names."""
+        return replace(self, values=(*published, OTHER))
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        kind = value_type(kind)
+        if is_text(kind) or pa.types.is_null(kind) or is_time(kind):
+            return True
+        return not self.period and is_numeric(kind)
+
+    def square_reach(self, point: FloatArray) -> float:
+        return float((2.0 + np.abs(point).max()) ** 2)
+
+    def texts(self, cells: pa.Array) -> pa.Array:
+        """The name in each cell; null for a cell without one. [note: names-7]"""
+        cells = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+        if self.period or is_time(cells.type):
+            unit = "datetime64[M]" if self.period == "month" else "datetime64[D]"
+            days = days_of(cells)
+            missing = np.isnan(days)
+            dates = np.floor(np.where(missing, 0.0, days)).astype("datetime64[D]").astype(unit)
+            return pa.array(np.datetime_as_string(dates), pa.large_string(), mask=missing)
+        if pa.types.is_floating(cells.type):
+            cells = pc.if_else(pc.is_finite(cells), cells, pa.scalar(None, cells.type))
+        texts = pc.cast(cells, pa.large_string())
+        if self.unicode_form:
+            texts = pc.utf8_normalize(texts, form=self.unicode_form)
+        if self.strip:
+            texts = pc.utf8_trim_whitespace(texts)
+        if self.casefold:
+            texts = pc.utf8_lower(texts)
+        # Both ways have the same results; the functions for other characters than ASCII are slow.
+        is_ascii = _is_printable_ascii(texts)
+        trimmed = pc.ascii_trim_whitespace(texts) if is_ascii else pc.utf8_trim_whitespace(texts)
+        texts = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, texts.type), texts)
+        fits = pc.less_equal(pc.binary_length(texts) if is_ascii else pc.utf8_length(texts), _LONGEST_NAME)
+        if not is_ascii:
+            fits = pc.and_(fits, pc.utf8_is_printable(texts))
+        return texts if pc.all(fits).as_py() is not False else pc.if_else(fits, texts, pa.scalar(OTHER, texts.type))
+
+    def distinct(self, cells: pa.Array) -> tuple[pa.Array, IntArray]:
+        """The names of the distinct cells, and the place of each cell among them; -1 for a cell that is missing.
+
+        Names are made once for each distinct cell. Different cells may have the same name.
+        """
+        coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+        places = pc.fill_null(coded.indices.cast(pa.int64()), -1)
+        return self.texts(coded.dictionary), np.asarray(places.to_numpy(zero_copy_only=False))
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return texts_of_objects(cells)
+
+    def encode(self, cells: pa.Array) -> list[FloatArray]:
+        texts, places = self.distinct(cells)
+        n = len(self.values)
+        found = pc.fill_null(pc.index_in(texts, value_set=self._value_set), n - 1)
+        coordinates = (2.0 * np.asarray(found.to_numpy(zero_copy_only=False)) + 1.0) / n - 1.0
+        nameless = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
+        # The last coordinate is that of a missing cell, whose place is -1.
+        return [np.append(np.where(nameless, 2.0, coordinates), 2.0).take(places)]
+
+    @functools.cached_property
+    def _value_set(self) -> pa.Array:
+        return pa.array(self.values, pa.large_string())
+
+    def decode(self, coordinates: FloatArray) -> FloatArray:
+        return coordinates
+
+    def facts(self) -> dict[str, Any]:
+        options = ("strip", "casefold", "unicode_form", "period")
+        return {"values": list(self.values), **{option: getattr(self, option) for option in options}}
+
+
+def _is_printable_ascii(texts: pa.Array) -> bool:
+    """Whether all characters of a column of text are ASCII, from blank to tilde."""
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return True
+    bounds = np.frombuffer(offsets, dtype=np.int64)
+    first, last = bounds[texts.offset], bounds[texts.offset + len(texts)]
+    # Below the blank, the difference wraps around.
+    codes = np.frombuffer(content, dtype=np.uint8)[first:last] - np.uint8(0x20)
+    return bool(codes.max(initial=0) < 0x5F)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -581,18 +724,43 @@ class Periods(Intervals):
 
 @dataclass(frozen=True, repr=False)
 class Groups:
-    """Ranges of numbers or periods of dates that a user states for a column: what `ranges` or `months` returns."""
+    """Groups that a user states for a column: what `ranges`, `months` or `names` returns."""
 
-    column: Ranges | Periods
+    column: Ranges | Periods | Names
 
-    def named(self, name: str) -> Ranges | Periods:
+    def named(self, name: str) -> Ranges | Periods | Names:
         """The groups as a column of a schema."""
         return replace(self.column, name=name)
 
     def __repr__(self) -> str:
+        if isinstance(self.column, Names):
+            options = ((name, value) for name, value in self.column.facts().items() if name != "values" and value)
+            return f"pais.names({', '.join(f'{name}={value!r}' for name, value in options)})"
         if isinstance(self.column, Ranges):
             return f"pais.ranges({', '.join(_shown(end) for end in self.column.ends)})"
         return f"pais.{self.column.period}s('{_date(self.column.first)}', '{_date(self.column.last)}')"
+
+
+def names(*, strip: bool = False, casefold: bool = False, unicode_form: str = "", period: str = "") -> Groups:
+    """Group by names that nobody listed, for `by`: those that enough people have are found privately.
+
+    All other names form one group, "other". Names are published as they are in the table. ``by="ward"`` is short for
+    ``by={"ward": pais.names()}``.
+
+    Parameters
+    ----------
+    strip : bool
+        Leave out blanks at the ends.
+    casefold : bool
+        Write names in lower case, so that upper and lower case are the same.
+    unicode_form : {"", "NFC", "NFD", "NFKC", "NFKD"}
+        Bring names into a Unicode form.
+    period : {"", "day", "month"}
+        Name dates by day or month. Without it, dates are named by day.
+    """
+    return Groups(
+        Names(name="names", strip=bool(strip), casefold=bool(casefold), unicode_form=unicode_form, period=period)
+    )
 
 
 def ranges(*edges: Any) -> Groups:

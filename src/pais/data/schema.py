@@ -25,6 +25,7 @@ from pais.data.kinds import (
     Column,
     Dates,
     Groups,
+    Names,
     Periods,
     Ranges,
     Scale,
@@ -42,7 +43,7 @@ _KINDS = (
 # The facts of an "auto" column that a survey finds, before it has.
 _OPEN: dict[str, Any] = dict.fromkeys(("middle", "scale", "low", "high"))
 
-_ALL = (Auto, Boolean, Bounds, Categories, Dates, Periods, Ranges, Scale)
+_ALL = (Auto, Boolean, Bounds, Categories, Dates, Names, Periods, Ranges, Scale)
 _BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
 
 
@@ -158,11 +159,21 @@ class Schema:
             if isinstance(column, Categories) and len(column.values) > 1
         )
 
+    @cached_property
+    def unlisted(self) -> tuple[Names, ...]:
+        """The columns whose names are not published yet."""
+        return tuple(column for column in self.columns if isinstance(column, Names) and len(column.values) == 1)
+
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
+
+        def as_stated(column: Column, after: Column) -> Column:
+            if column.is_open and isinstance(after, Auto):
+                return replace(after, **_OPEN)
+            return after.opened() if column in self.unlisted and isinstance(after, Names) else after
+
         return len(self.columns) == len(resolved.columns) and all(
-            column == (replace(after, **_OPEN) if column.is_open and isinstance(after, Auto) else after)
-            for column, after in zip(self.columns, resolved.columns, strict=True)
+            column == as_stated(column, after) for column, after in zip(self.columns, resolved.columns, strict=True)
         )
 
     @property
@@ -349,7 +360,7 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
         *inner, last = facts["ends"]
         facts["ends"] = tuple(-math.inf if end is None else end for end in inner)
         facts["ends"] += (math.inf if last is None else last,)
-    elif kind is Categories:
+    elif kind in (Categories, Names):
         facts["values"] = tuple(facts["values"])
     elif kind is Auto:
         facts["middle"] = facts.pop("center", None)

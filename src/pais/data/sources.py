@@ -164,10 +164,11 @@ def cells(
     """Open a table as `source` does, for statistics, which count the values that are clipped.
 
     If `by_cell` and ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as
-    it is. `dialect` says how CSV files are written.
+    it is. `dialect` says how CSV files are written. Columns with names that nobody listed are carried as they are.
     """
     selection = Columns.of(
         columns,
+        carry=() if columns is None else tuple(column.name for column in columns.unlisted),
         unit=unit_of(unit, max_rows_per_unit),
         missing=missing,
         by_cell=by_cell and missing == "drop",

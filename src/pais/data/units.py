@@ -465,6 +465,13 @@ class HashIndex:
             numbers[start : start + _CHUNK] = self._probe(keys[start : start + _CHUNK], adding=False)
         return numbers
 
+    def ranks(self) -> _Numbers:
+        """The rank of each key among all of them, by number. It does not depend on the order in which keys came."""
+        order = np.lexsort((self._keys[: self.size, 1], self._keys[: self.size, 0]))
+        ranks = np.empty(self.size, dtype=np.intp)
+        ranks[order] = np.arange(self.size)
+        return ranks
+
     def _probe(self, keys: Words64, *, adding: bool) -> _Numbers:
         numbers = np.full(len(keys), -1, dtype=np.intp)
         waiting, slot = np.arange(len(keys)), self._home(keys)

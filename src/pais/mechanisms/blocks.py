@@ -229,6 +229,18 @@ class Truth(Levels):
         return np.where(np.abs(cells) <= 1.0, cells > 0.0, 2).astype(np.int64)
 
 
+@stored("block", "places")
+@dataclass(frozen=True, kw_only=True)
+class Places(Levels):
+    """The same for a column with one coordinate, the place of its cell among `n_levels` names between -1 and 1."""
+
+    def level_of(self, rows: FloatArray) -> IntArray:
+        cells = rows[:, self.column]
+        named = np.abs(cells) <= 1.0
+        place = np.floor((np.where(named, cells, 0.0) + 1.0) * (0.5 * self.n_levels)).astype(np.int64)
+        return np.where(named, np.clip(place, 0, self.n_levels - 1), self.n_levels)
+
+
 def grouped(rows: FloatArray, whole: IntArray, by: Sequence[Levels]) -> tuple[IntArray, IntArray]:
     """The number of the group of each row, and the whole steps of the rows; a row without a group has none."""
     group = np.zeros(len(rows), dtype=np.int64)

@@ -127,19 +127,19 @@ class PeopleSettings(TotalSettings):
             norms = (_SIZES_SHARE if asked.by_size else _OCTAVES_SHARE)[self.gaussian]
         if self.recipe.counts_clipped and rows.stated.marked and asked.fields.bounded:
             ends = _ENDS_SHARE[self.gaussian]
-        part = bounds + norms + ends
-        noise, stages = self.survey_noise(part), list[Stage]()
+        part = self.names_share + bounds + norms + ends
+        noise, stages = self.survey_noise(part), self.name_stages(part)
         if noise is None:
             return Stages()
         if bounds:
-            share = 1.0 - norms / part - ends / part
+            share = 1.0 - (self.names_share + norms + ends) / part
             stages.append(ColumnBounds(share=share, choose=self.chosen_bounds(noise)))
         if ends:
             # The values of a person count once in all.
             stages.append(CountStage(name="ends", share=ends / part, blocks=self._ends))  # [note: totals-10]
         if norms:
             stages.append(PeopleNorms(share=norms / part, settings=self, left=self.left(noise)))
-        return Stages(noise=noise, stages=tuple(stages), passes=2)
+        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(self.unlisted))
 
     def _ends(self, schema: Schema | None) -> tuple[Block, ...]:
         bounded = self.fields(schema).bounded

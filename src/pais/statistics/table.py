@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines.base import Engine
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Names, Scale
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.data.tables import is_series
 from pais.errors import ArgumentError, DataError
-from pais.mechanisms.blocks import Levels, Truth
+from pais.mechanisms.blocks import Levels, Places, Truth
 
 By = str | Sequence[str] | Mapping[str, object] | None
 
@@ -64,7 +64,7 @@ class Field(NamedTuple):
     @property
     def values(self) -> tuple[Any, ...]:
         """The categories, or false and true."""
-        return self.column.values if isinstance(self.column, Categories) else (False, True)
+        return self.column.values if isinstance(self.column, (Categories, Names)) else (False, True)
 
     def coordinates(self, values: FloatArray) -> tuple[float, ...]:
         """Own units as the coordinates that cells with these values have."""
@@ -75,6 +75,8 @@ class Field(NamedTuple):
         """The block that counts the categories, or false and true."""
         if self.is_truth:
             return Truth(column=self.start, others=False)
+        if isinstance(self.column, Names):
+            return Places(column=self.start, n_levels=len(self.values), others=False)
         return Levels(column=self.start, n_levels=len(self.values), others=False)
 
 
@@ -112,7 +114,7 @@ class Fields(NamedTuple):
             return cls()
         start, named = 0, dict[str, Field]()
         for column in schema.columns:
-            is_listed, is_truth = isinstance(column, Categories), isinstance(column, Boolean)
+            is_listed, is_truth = isinstance(column, (Categories, Names)), isinstance(column, Boolean)
             low, high = (0.0, 1.0) if is_listed else column.decode(np.array([[-1.0], [1.0]])).ravel().tolist()
             named[column.name] = Field(
                 column=column,
@@ -131,6 +133,8 @@ class Fields(NamedTuple):
         for name in by:
             if name not in named or named[name].is_bounded:
                 raise ArgumentError(_no_groups(name, named.get(name)))
+        if any(isinstance(named[name].column, Names) for name in columns):
+            raise ArgumentError("pais.names() forms groups. Pass it in by, such as by={'ward': pais.names()}.")
         summarised, groups = [named[name] for name in columns], [named[name] for name in by]
         labels = [label for field in summarised for label in field.labels]
         return cls(
@@ -197,6 +201,9 @@ class Selection(NamedTuple):
             if repeated:
                 raise ArgumentError(f"column {repeated[0]!r} is stated in columns and in by. State it once.")
             facts |= {column.name: column for column in Schema.of(by).columns} if by else {}
+        elif not isinstance(rows, Engine):
+            # Nobody listed these names, so they are found privately.
+            facts |= {name: Names(name=name) for name in names if name not in facts}
         summarised = tuple(name for name in facts if name not in names)
         if not facts and not isinstance(rows, Engine):
             facts = _any_column(rows, unit)

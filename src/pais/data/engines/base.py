@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ from pais.privacy.rules import Rule
 # If at least this share of the rows may be kept, judging by their bits, measuring all rows is faster than gathering
 # these. Chosen by eye.
 _READ_ALL_FROM = 0.3
+
+T = TypeVar("T")
 
 #: Decorator: turn off all warnings about the arithmetic on rows, in the thread that calls the function.
 quiet = np.errstate(all="ignore")
@@ -196,7 +198,12 @@ class PeopleTable:
     @classmethod
     def of(cls, owners: Numbers, coordinates: IntArray, steps: IntArray) -> PeopleTable:
         """Add up entries of the same unit and coordinate. Sums of integers have no order."""
-        order = np.lexsort((coordinates, owners))
+        width = int(coordinates.max(initial=0)) + 1
+        if int(owners.max(initial=0)) < 2**62 // width:
+            # One number for both is sorted faster.
+            order = np.argsort(owners * np.int64(width) + coordinates)
+        else:
+            order = np.lexsort((coordinates, owners))
         owners, coordinates, steps = (each.take(order) for each in (owners, coordinates, steps))
         first = np.ones(order.size, dtype=bool)
         first[1:] = (owners[1:] != owners[:-1]) | (coordinates[1:] != coordinates[:-1])
@@ -288,6 +295,18 @@ def _pieces(rows: NDArray[Any]) -> list[slice]:
     return [slice(start, start + step) for start in range(0, max(1, len(rows)), step)]
 
 
+class CarriedCells(NamedTuple):
+    """Carried columns of some rows as they are in the table, and the ids of their units. Secret.
+
+    If `counts` is not None, equal rows of cells stand here once, with their number. With units, equal pairs of a unit
+    and cells may stand here once without a number.
+    """
+
+    cells: pa.Table
+    ids: pa.Array | None = None
+    counts: IntArray | None = None
+
+
 class Engine(ABC):
     """A source of rows that can be read in one pass. Only the number and the names of its columns are public."""
 
@@ -357,6 +376,10 @@ class Engine(ABC):
         """Return the sum over all units. The rows of each unit are added up first."""
         raise NotImplementedError
 
+    @abstractmethod
+    def over_carried(self, work: Callable[[CarriedCells], T]) -> list[T]:
+        """Run `work` on the carried columns of all rows, in parts, in one pass. Secret."""
+
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""
 
@@ -382,7 +405,10 @@ class Engine(ABC):
         if self.schema == schema:
             return self
         engine = copy.copy(self)
-        engine.stated, engine.schema = replace(self.stated, schema=schema), schema
+        names = [column.name for column in self.schema.unlisted]
+        # Columns whose names are published now were carried to read these names.
+        carry = tuple(name for name in self.stated.carry if name not in names)
+        engine.stated, engine.schema = replace(self.stated, schema=schema, carry=carry), schema
         engine._rescale(self.schema)
         return engine
 

@@ -24,6 +24,7 @@ from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns, Layout, Usable
 from pais.data.engines.base import (
+    CarriedCells,
     Engine,
     Fold,
     KeptRows,
@@ -432,6 +433,10 @@ class LocalEngine(Engine):
             self._people = known
         return quiet(fold.over_people)(known[1])
 
+    @without_sizes
+    def over_carried(self, work: Callable[[CarriedCells], T]) -> list[T]:
+        return self._over_blocks(lambda block, carried: work(CarriedCells(carried, block.units)))
+
     def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
         """Return the same engine with more candidates, unless units or carried columns need the rows again."""
         candidates = Candidates.of(random_state, stream=stream)
@@ -507,6 +512,9 @@ class MemoryEngine(LocalEngine):
         self._members, self._people = None, None
         assert self.schema is not None
         self._rows = rows = before.rescaled(self._rows, self.schema, marked=self.stated.marked)
+        for column in before.unlisted:
+            cells = self.stated.carried_cells(self._carried, column)
+            rows[:, self.schema.labels.index(column.name)] = self.schema[column.name].encode(cells)[0]
         for position, numbers in enumerate(self.stated.filled(list(rows.T))):
             rows[:, position] = numbers
 

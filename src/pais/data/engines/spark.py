@@ -30,7 +30,7 @@ from pais._version import __version__
 from pais.data.cells import MISSING_WORDS, is_text_column, listed, require_numeric
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import Dialect, is_csv, no_csv, require_header, separator_in
-from pais.data.engines.base import Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
+from pais.data.engines.base import CarriedCells, Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
 from pais.data.engines.blocks import RowBlock, empty_block
 from pais.data.engines.local import Candidates
 from pais.data.engines.partition import (
@@ -48,7 +48,7 @@ from pais.data.engines.partition import (
     rows_of,
 )
 from pais.data.schema import Schema
-from pais.data.units import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
+from pais.data.units import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT, normalised
 from pais.errors import ArgumentError, DataError
 
 try:
@@ -532,6 +532,20 @@ class SparkEngine(Engine):
         )
         carried = table.select(range(3, table.num_columns)).rename_columns(list(carry)) if carry else None
         return join([kept], self.n_features, carried)
+
+    def over_carried(self, work: Callable[[CarriedCells], T]) -> list[T]:
+        # The workers reduce the rows, so that the driver gets each pair of a unit and cells once.
+        frame, carry = self._frame, self.stated.carry
+        columns = [carried(frame, name).alias(f"c{i}") for i, name in enumerate(carry)]
+        if self.unit is None:
+            counted = renamed(frame).select(*columns).groupBy(*[f"c{i}" for i in range(len(carry))]).count()
+            table = guarded(counted.toArrow)
+            counts = np.asarray(table.column("count").to_numpy())
+            return [work(CarriedCells(table.drop_columns(["count"]).rename_columns(list(carry)), counts=counts))]
+        selected = renamed(frame).select(unit_ids(frame, self.unit.column).alias("u"), *columns)
+        table = guarded(selected.where("u is not null").distinct().toArrow)
+        ids = normalised(pa.concat_arrays(table.column("u").chunks), "the source")
+        return [work(CarriedCells(table.drop_columns(["u"]).rename_columns(list(carry)), ids))]
 
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """Select only the columns that a pass needs: features, key and carried columns, in this order."""

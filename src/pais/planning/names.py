@@ -1,0 +1,202 @@
+"""The stage that finds names which nobody listed: it reads the names of all people and publishes frequent ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource, Words64
+from pais.data.engines.base import CarriedCells, Engine
+from pais.data.kinds import OTHER, Names
+from pais.data.units import HashIndex, UnitHash
+from pais.mechanisms.names import NameSelection, max_names_of
+from pais.planning.facts import Stage, SurveyNoise
+
+# Share of the stage for the number of names that people have, if it is not stated. Chosen by eye: THEORY names 2 % of
+# the squared shift of a whole release.
+_NUMBER_SHARE = 0.1
+
+# People are counted by the octave of the number of their names, up to 2**12 names.
+_N_OCTAVES = 13
+
+
+# So many pairs of people and names are read before equal ones are looked for among all.
+_MOST_NEW = 1 << 22
+
+
+def sorted_unique(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The distinct numbers in order, as `numpy.unique` returns them. The array that is passed is sorted in place."""
+    numbers.sort()
+    first = np.ones(numbers.size, dtype=bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    return numbers if first.all() else numbers[first]
+
+
+class FoundNames(NamedTuple):
+    """Published names of a column, in their order, and the selection that found them. Public."""
+
+    names: tuple[str, ...]
+    selection: NameSelection
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NameStage(Stage):
+    """Names of columns that nobody listed. Finds `FoundNames` of each column.
+
+    Attributes
+    ----------
+    columns : tuple of Names
+        The columns, which the source carries.
+    delta : float
+        Largest probability that a name is published which one person alone has, in any of the columns.
+    max_names : int, optional
+        Names of a person that count; found privately if it is not stated.
+    """
+
+    name: str = "names"
+    columns: tuple[Names, ...]
+    delta: float
+    max_names: int | None = None
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> list[_NamesOfPeople]:
+        tables = [_NamesOfPeople(column, engine, seeded=not bits.private) for column in self.columns]
+
+        def add(part: CarriedCells) -> None:
+            for table in tables:
+                table.add(part)
+
+        engine.over_carried(add)
+        for table in tables:
+            table.finish()
+        return tables
+
+    def release(
+        self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, dict[str, FoundNames]]:
+        schema, each = engine.schema, noise.part(1.0 / len(totals))
+        assert schema is not None
+        found = {table.column.name: self._found(table, each, bits) for table in totals}
+        listed = schema.with_columns(table.column.listed(found[table.column.name].names) for table in totals)
+        return engine.with_schema(listed), found
+
+    def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
+        delta = self.delta / len(self.columns)
+        if not table.has_units:
+            selection = NameSelection(shift=noise.shift, delta=delta)
+            return FoundNames(table.names(selection.published_of_rows(table.counts, bits)), selection)
+        people, names = table.people_and_names()
+        max_names, rest = self.max_names, noise
+        if max_names is None:
+            max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
+        selection = NameSelection(shift=rest.shift, delta=delta, max_names=max_names)
+        return FoundNames(table.names(selection.published(people, names, bits)), selection)
+
+
+def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:
+    """A number of names that most people do not exceed, from noisy numbers of people. Each person counts once."""
+    numbers = np.bincount(people) if people.size else people
+    octaves = np.ceil(np.log2(np.maximum(numbers[numbers > 0], 1))).astype(np.int64)
+    law = noise.on_counts(1.0)
+    lattice = Lattice.for_scale(law.scale)
+    counts = np.bincount(np.minimum(octaves, _N_OCTAVES - 1), minlength=_N_OCTAVES)
+    steps = law.added_to(lattice.encode(counts[None, :].astype(np.float64)), lattice, bits)  # [note: names-8]
+    return max_names_of(lattice.decode(steps)[0].tolist(), law.deviation(1))
+
+
+class _NamesOfPeople:
+    """The names of a column by number: how many rows have each, or which people have which. Secret.
+
+    Takes about 40 bytes for each name and its text, and with units 8 to 24 bytes for each pair of a person and a name
+    and 40 bytes for each person.
+    """
+
+    def __init__(self, column: Names, engine: Engine, *, seeded: bool) -> None:
+        self.column, self._stated, self._seeded, self._lock = column, engine.stated, seeded, Lock()
+        self._hash, self._index, self._people = UnitHash(bytes(32) if seeded else None), HashIndex(), HashIndex()
+        self._texts: list[pa.Array] = []
+        self._counts: IntArray = np.zeros(0, dtype=np.int64)
+        # The first of them are distinct; the others were read since.
+        self._pairs: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        self._n_new = 0
+        self.has_units = engine.unit is not None
+
+    def add(self, part: CarriedCells) -> None:
+        """Number the names and people of some rows."""
+        cells, places = self.column.distinct(self._stated.carried_cells(part.cells, self.column))
+        # Different cells may have the same name. "Other" is no name: it is published anyway.
+        coded = pc.if_else(pc.equal(cells, OTHER), pa.scalar(None, cells.type), cells).dictionary_encode()
+        names = np.append(np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), -1)
+        words, codes = self._hash.words(coded.dictionary), names.take(places)
+        named = codes >= 0
+        all_named = bool(named.all())
+        codes = codes if all_named else codes[named]
+        if self.has_units:
+            assert part.ids is not None
+            owners = self._hash.words(part.ids if all_named else part.ids.filter(pa.array(named)))
+            with self._lock:
+                numbers, people = self._numbered(words, coded.dictionary), self._people.add(owners)
+            pairs = people.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64).take(codes)
+            self._keep(sorted_unique(pairs))
+            return
+        weights = None if part.counts is None else part.counts[named]
+        counts = np.bincount(codes, weights=weights, minlength=len(coded.dictionary)).astype(np.int64)
+        with self._lock:
+            numbers = self._numbered(words, coded.dictionary)
+            if self._index.size > self._counts.size:
+                more = max(self._index.size, 2 * self._counts.size) - self._counts.size
+                self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
+            self._counts[numbers] += counts
+
+    def _keep(self, pairs: NDArray[np.uint64]) -> None:
+        """Keep pairs. They are joined whenever their number has doubled, so that equal ones take no memory for long."""
+        with self._lock:
+            self._pairs.append(pairs)
+            self._n_new += pairs.size
+            if self._n_new > max(_MOST_NEW, self._pairs[0].size):
+                self._pairs, self._n_new = [sorted_unique(np.concatenate(self._pairs))], 0
+
+    def _numbered(self, words: Words64, texts: pa.Array) -> NDArray[np.intp]:
+        """The numbers of names. New names get the next numbers, and their texts are kept in this order."""
+        before = self._index.size
+        numbers = self._index.add(words)
+        new = np.flatnonzero(numbers >= before)
+        self._texts.append(texts.take(pa.array(new[np.argsort(numbers[new])])))
+        return numbers
+
+    def finish(self) -> None:
+        """Join the texts. For a seed, number names by their text and people by their id: draws follow the numbers."""
+        self._texts = [pa.concat_arrays([pa.array([], pa.large_string()), *self._texts])]
+        self._counts = self._counts[: self._index.size]
+        if self._seeded:
+            order = np.asarray(pc.sort_indices(self._texts[0]).to_numpy(zero_copy_only=False))
+            self._texts = [self._texts[0].take(pa.array(order))]
+            rank = np.empty(order.size, dtype=np.uint64)
+            rank[order] = np.arange(order.size, dtype=np.uint64)
+            if not self.has_units:
+                self._counts = self._counts[order]
+                return
+            people = self._people.ranks()
+            pairs = np.concatenate(self._pairs)
+            owners, names = people[pairs >> np.uint64(32)], rank[pairs & np.uint64(2**32 - 1)]
+            self._pairs = [owners.astype(np.uint64) << np.uint64(32) | names]
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of rows of each name."""
+        return self._counts
+
+    def people_and_names(self) -> tuple[IntArray, IntArray]:
+        """Numbers of people and names, each pair once."""
+        pairs = sorted_unique(np.concatenate(self._pairs))
+        return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64)
+
+    def names(self, numbers: IntArray) -> tuple[str, ...]:
+        """Published names in their order, which does not depend on the order of the rows."""
+        return tuple(sorted(self._texts[0].take(pa.array(numbers)).to_pylist()))  # [note: names-9]
