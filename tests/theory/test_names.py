@@ -163,7 +163,7 @@ def test_frequent_names_are_published_and_names_of_one_person_are_not() -> None:
         found = NameSelection(shift=0.27, delta=5e-6, max_names=max_names).published(people, names, bit_source(2))
         assert found.tolist() == list(range(20))
     single = NameSelection(shift=0.27, delta=5e-6)
-    assert single.published_of_rows(sizes, bit_source(2)).tolist() == list(range(20))
+    assert single.scored_of_rows(sizes, bit_source(2))[0].tolist() == list(range(20))
 
 
 def test_rounds_find_more_names_than_one_round() -> None:
@@ -183,7 +183,8 @@ def test_rounds_find_more_names_than_one_round() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"shift": 0.0}, {"shift": math.inf}, {"delta": 0.0}, {"delta": 0.5}, {"max_names": 0}, {"max_names": 1 << 17}]
+    "wrong",
+    [{"shift": 0.0}, {"shift": math.inf}, {"delta": 0.0}, {"delta": 0.5}, {"max_names": 0}, {"max_names": 1 << 17}],
 )
 def test_impossible_selections_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="Pass"):
