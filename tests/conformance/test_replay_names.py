@@ -117,7 +117,7 @@ def selected(columns: list[str], record: list[str | None], **stated: Any) -> lis
 
     def run(rows: Any, seed: Any) -> Any:
         schema = Schema(tuple(Names(name=column) for column in columns))
-        engine = cells(rows, columns=schema, unit="person")
+        engine = cells(rows, columns=schema, unit="person", max_rows_per_unit=None, missing="drop", by_cell=True)
         asked = stage.NameStage(columns=schema.columns, delta=DELTA, **stated)  # type: ignore[arg-type]
         bits = bit_source(seed)
         return str(asked.release(asked.read(engine, noise, bits), engine, noise, bits)[1])

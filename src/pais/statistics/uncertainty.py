@@ -21,7 +21,7 @@ from scipy import special
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.data.cells import listed
-from pais.data.kinds import OTHER, Dates, Intervals
+from pais.data.kinds import OTHER, Dates, Intervals, Names
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
@@ -509,7 +509,7 @@ def clipping_in_words(
             unseen = _unseen_in_words(field.name, spread, unit)
             texts.append(f"{unseen[0].upper()}{unseen[1:]}; intervals do not include them.")
     every = (*fields.columns, *fields.by)
-    if any(field.is_listed and not isinstance(field.column, Intervals) for field in every):
+    if any(field.is_listed and not isinstance(field.column, (Intervals, Names)) for field in every):
         listed_only = has_shares and any(field.is_listed for field in fields.columns)
         texts.append(
             "A category that is not listed belongs to none of those listed"
