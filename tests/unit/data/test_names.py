@@ -73,6 +73,13 @@ def test_dictionaries_and_objects_have_the_names_of_their_cells() -> None:
     column = Names(name="c")
     cells = np.array(["a", 7, 2.5, None, float("nan"), datetime.date(2024, 1, 2), object()], dtype=object)
     assert column.texts(column.cells_of_objects(cells)).to_pylist() == ["a", "7", "2.5", None, None, "2024-01-02", None]
+    numbers = [7, 10**10, -3]
+    typed = [pa.array(numbers), pa.array(numbers, pa.float64()), pa.array([str(number) for number in numbers])]
+    objects = [np.array(numbers, dtype=object), np.array([float(number) for number in numbers], dtype=object)]
+    found = [texts(array) for array in typed] + [texts(column.cells_of_objects(cells)) for cells in objects]
+    assert found[0] == found[2] == found[3]
+    assert found[1] == found[4]
+    assert texts(column.cells_of_objects(np.array([True, False], dtype=object))) == texts([True, False])
 
 
 def test_no_cell_changes_the_name_of_another() -> None:
