@@ -137,12 +137,12 @@ class Draw:
             choice = int(self.left[0, 0])
             ours, theirs = (log_chance(draw.total[0], choice, float(draw.scales[0])) for draw in (self, other))
             return abs(ours - theirs)
-        ours, theirs = self.total, other.total
+        first, second = self.total, other.total
         if self.names is not None and other.names is not None:
             keys = np.union1d(self.names.keys, other.names.keys)
-            ours, theirs = (draw.aligned(draw.total, keys, missing=0) for draw in (self, other))
+            first, second = (draw.aligned(draw.total, keys, missing=0) for draw in (self, other))
         # Totals are counted modulo 2**64, so that their difference is exact.
-        moved = (ours - theirs).astype(np.float64) / self.scales[:, None]
+        moved = (first - second).astype(np.float64) / self.scales[:, None]
         lengths = np.linalg.norm(moved, ord=self.order, axis=1)
         return float(np.linalg.norm(lengths)) if self.gaussian else math.fsum(lengths)
 
