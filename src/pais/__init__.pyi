@@ -14,6 +14,7 @@ from .data.example import example_people as example_people
 from .data.kinds import (
     days as days,
     months as months,
+    names as names,
     quarters as quarters,
     ranges as ranges,
     weeks as weeks,

@@ -198,7 +198,7 @@ def test_frequent_names_are_published_and_names_of_one_person_are_not() -> None:
         found = NameSelection(shift=0.27, delta=5e-6, max_names=max_names).published(people, names, bit_source(2))
         assert found.tolist() == list(range(20))
     single = NameSelection(shift=0.27, delta=5e-6)
-    assert single.published_of_rows(sizes, bit_source(2)).tolist() == list(range(20))
+    assert single.scored_of_rows(sizes, bit_source(2))[0].tolist() == list(range(20))
 
 
 def test_rounds_find_more_names_than_one_round() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import mpmath as mp
 import numpy as np
@@ -168,6 +168,17 @@ class Lattice:
         return steps.astype(np.float64) * self.step
 
 
+class Named(NamedTuple):
+    """What a replay has to know of totals that belong to names: a word for each name, and how many people have it.
+
+    `delta` is the chance that a name of one person alone is published, which is paid for beside the noise.
+    """
+
+    keys: NDArray[np.uint64]
+    owners: IntArray
+    delta: float
+
+
 class Tape(Protocol):
     """What a replay sees of a call: secret totals with their noise, choices, and the samples that were used."""
 
@@ -179,6 +190,11 @@ class Tape(Protocol):
 
         A row is one vector of whole steps; `scales` holds the scale of its noise in steps, in the norm `order`.
         """
+
+    def named(
+        self, total: IntArray, noisy: IntArray, names: Named, *, law: str, order: float, scales: FloatArray
+    ) -> IntArray:
+        """The same for totals of names of which only some are published. The tables may have different names."""
 
     def chosen(self, scores: IntArray, choice: int, *, scale: float) -> int:
         """Return the candidate that leaves, given the secret scores and the candidate that was chosen."""

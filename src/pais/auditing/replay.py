@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
-from pais._base.lattice import TAPE, IntArray
+from pais._base.lattice import TAPE, IntArray, Named
 from pais._base.numerics import FloatArray
 from pais._version import __version__
 from pais.errors import ArgumentError
@@ -52,6 +53,9 @@ _GRID = np.linspace(-12.0, 12.0, 4801)
 
 # The law of a choice among candidates, beside the names of noise laws.
 _CHOICE = "choice"
+
+# A noisy weight, in steps, with which a name is never published.
+_UNPUBLISHED = -(1 << 60)
 
 # What is seen of every run.
 _ALWAYS_SEEN = ("outcome", "warnings", "output")
@@ -95,18 +99,33 @@ class Draw:
     total: IntArray
     left: IntArray
     after_sample: bool
+    names: Named | None = None
 
     def difference(self, other: Draw) -> str:
         """What differs apart from the totals, in words; empty if nothing does."""
         if self.law != other.law:
             return f"the noise is {self.law} on one table and {other.law} on the other"
-        if self.total.shape != other.total.shape:
+        if self.names is not None and other.names is not None:
+            if self.names.delta != other.names.delta:
+                return "the chance that a name of one person alone is published differs"
+            # A record brings names that it has alone. Names that more people have, or nobody, cannot come or go.
+            for one, two in ((self.names, other.names), (other.names, self.names)):
+                if np.any(one.owners[~np.isin(one.keys, two.keys)] != 1):
+                    return "a name of one table only gets noise, and it is not that of one person alone"
+        elif self.total.shape != other.total.shape:
             return f"{self.law} noise of shape {self.total.shape} on one table and {other.total.shape} on the other"
         if self.order != other.order:
             return f"the norm of {self.law} noise is l{self.order:g} on one table and l{other.order:g} on the other"
         if not np.array_equal(self.scales, other.scales):
             return f"the scales of {self.law} noise differ"
         return ""
+
+    def aligned(self, values: IntArray, keys: NDArray[np.uint64], *, missing: int) -> IntArray:
+        """Values of names in the order of other keys, with `missing` for names that are not here."""
+        assert self.names is not None
+        places = {key: place for place, key in enumerate(self.names.keys.tolist())}
+        extended = np.append(values[0], missing)
+        return extended[[places.get(key, -1) for key in keys.tolist()]][None, :]
 
     @property
     def gaussian(self) -> bool:
@@ -118,8 +137,12 @@ class Draw:
             choice = int(self.left[0, 0])
             ours, theirs = (log_chance(draw.total[0], choice, float(draw.scales[0])) for draw in (self, other))
             return abs(ours - theirs)
+        first, second = self.total, other.total
+        if self.names is not None and other.names is not None:
+            keys = np.union1d(self.names.keys, other.names.keys)
+            first, second = (draw.aligned(draw.total, keys, missing=0) for draw in (self, other))
         # Totals are counted modulo 2**64, so that their difference is exact.
-        moved = (self.total - other.total).astype(np.float64) / self.scales[:, None]
+        moved = (first - second).astype(np.float64) / self.scales[:, None]
         lengths = np.linalg.norm(moved, ord=self.order, axis=1)
         return float(np.linalg.norm(lengths)) if self.gaussian else math.fsum(lengths)
 
@@ -185,12 +208,22 @@ class _Recording:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def noisy(self, total: IntArray, noisy: IntArray, *, law: str, order: float, scales: FloatArray) -> IntArray:
-        if self.push:
-            # Far from the values that are likely, so that the second run meets outcomes that are rare.
-            signs = np.where(np.arange(noisy.size).reshape(noisy.shape) % 3 == 0, -1.0, 1.0)
-            far = np.clip(self.push * signs * scales[:, None], -(2.0**62), 2.0**62)
-            noisy = noisy + np.rint(far).astype(np.int64)
-        return self._leaves(total, noisy, law, order, scales)
+        return self._leaves(total, self._pushed(noisy, scales), law, order, scales)
+
+    def named(
+        self, total: IntArray, noisy: IntArray, names: Named, *, law: str, order: float, scales: FloatArray
+    ) -> IntArray:
+        # That a name of one person alone is published is paid for by a part of delta, and left out here.
+        left = np.where(names.owners == 1, _UNPUBLISHED, self._pushed(noisy, scales))
+        return self._leaves(total, left, law, order, scales, names)
+
+    def _pushed(self, noisy: IntArray, scales: FloatArray) -> IntArray:
+        if not self.push:
+            return noisy
+        # Far from the values that are likely, so that the second run meets outcomes that are rare.
+        signs = np.where(np.arange(noisy.size).reshape(noisy.shape) % 3 == 0, -1.0, 1.0)
+        far = np.clip(self.push * signs * scales[:, None], -(2.0**62), 2.0**62)
+        return noisy + np.rint(far).astype(np.int64)
 
     def chosen(self, scores: IntArray, choice: int, *, scale: float) -> int:
         if self.push:
@@ -206,7 +239,15 @@ class _Recording:
     def end_sample(self) -> None:
         self.in_sample = False
 
-    def _leaves(self, total: IntArray, left: IntArray, law: str, order: float, scales: FloatArray) -> IntArray:
+    def _leaves(
+        self,
+        total: IntArray,
+        left: IntArray,
+        law: str,
+        order: float,
+        scales: FloatArray,
+        names: Named | None = None,
+    ) -> IntArray:
         draw = Draw(
             law=law,
             order=order,
@@ -214,23 +255,31 @@ class _Recording:
             total=total.copy(),
             left=left.copy(),
             after_sample=self.in_sample,
+            names=names,
         )
         with self.lock:
             position = len(self.draws)
             self.draws.append(draw)
         if self.forced is None or position >= len(self.forced) or draw.difference(self.forced[position]):
             return left
-        return self.forced[position].left.copy()
+        forced = self.forced[position]
+        if names is not None and forced.names is not None:
+            return forced.aligned(forced.left, names.keys, missing=_UNPUBLISHED)
+        return forced.left.copy()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """How far one record moved the totals of one transcript, before a sample was drawn and after it."""
+    """How far one record moved the totals of one transcript, before a sample was drawn and after it.
+
+    `chance` is the part of delta that pays for names which the record has alone.
+    """
 
     shift: float = 0.0
     loss: float = 0.0
     shift_of_sample: float = 0.0
     loss_of_sample: float = 0.0
+    chance: float = 0.0
 
     @classmethod
     def of(cls, ours: Sequence[Draw], theirs: Sequence[Draw]) -> Move:
@@ -245,6 +294,7 @@ class Move:
             loss=total(gaussian=False, after=False),
             shift_of_sample=total(gaussian=True, after=True),
             loss_of_sample=total(gaussian=False, after=True),
+            chance=_chance(ours),
         )
 
     def _pure(self, probability: float) -> float:
@@ -257,6 +307,10 @@ class Move:
         together are worth less than their sum, so the sum does not refute it and is left out.
         """
         pure = 0.0 if claimed and delta > 0.0 else self._pure(probability)
+        if self.chance > 0.0:
+            if self.chance >= delta:
+                return math.inf
+            delta -= self.chance
         if self.shift == self.shift_of_sample == 0.0:
             return pure / epsilon if epsilon > 0.0 else math.inf if pure > 0.0 else 0.0
         if pure >= epsilon or delta == 0.0:
@@ -292,6 +346,13 @@ class Move:
         if self.shift == self.shift_of_sample == 0.0:
             return "losses"
         return "shifts" if self.shift_of_sample == 0.0 or probability == 1.0 else "deltas"
+
+
+def _chance(draws: Sequence[Draw]) -> float:
+    """The sum over selections of names of the chance that a name of one person alone is published."""
+    # The rounds of a selection share its names and its chance.
+    selections = {id(draw.names): draw.names for draw in draws if draw.names is not None}
+    return math.fsum(names.delta for names in selections.values())
 
 
 def sampled_delta(epsilon: float, shift: float, shift_of_sample: float, probability: float) -> float:

@@ -29,6 +29,7 @@ from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
+from pais.data.kinds import Names
 from pais.data.schema import Schema
 from pais.data.sources import Opening, cells, names_of as header_of, opened
 from pais.data.units import people_concern, unit_of
@@ -450,7 +451,8 @@ def statistic(command: str, wanted: options.Table) -> None:
         engine = engine.held() if wanted.engine == "memory" else engine
         opened = Selection(rows=engine, schema=selection.schema, columns=selection.columns, by=selection.by)
         bar.begin(name)
-        bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
+        surveys = 0 if engine.schema is None else 2 * bool(engine.schema.open) + bool(engine.schema.unlisted)
+        bar.expect(passes(engine, surveys=surveys, samples=1))
         function: Callable[..., pais.Statistic] = getattr(pais, name)
         result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=wanted.seed, **more)
         concern = None if wanted.unit else people_concern(header_of(data), (*selection.columns, *selection.by))
@@ -498,7 +500,11 @@ def _columns_and_groups(wanted: options.Table) -> tuple[Schema | None, tuple[str
     groups = columns_of(wanted.by, "--by") or ()
     if not isinstance(groups, Schema):
         return columns, groups
-    return Schema((*(() if columns is None else columns.columns), *groups.columns)), groups.names
+    stated = () if columns is None else columns.columns
+    known = {column.name for column in stated}
+    # A group without a fact may be a column that --columns states.
+    new = [one for one in groups.columns if not (one.name in known and one == Names(name=one.name))]
+    return Schema((*stated, *new)), groups.names
 
 
 def _write_statistic(out: Path, result: pais.Statistic) -> None:

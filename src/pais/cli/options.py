@@ -421,10 +421,11 @@ class Table(Rows, Release):
 
     epsilon: float = option("Guarantee for everything that is released.", MISSING)
     by: str | None = option(
-        "Columns with public categories, which form groups: 'region=\\[north|south]', or names of columns "
-        "whose categories --columns states. 'age=ranges(0,18,65,110)' are ranges of numbers, and "
-        "'joined=months(2024-01-01,2024-12-31)' are months of dates; days, weeks, quarters and years are written "
-        "in the same way. More groups do not raise the noise."
+        "Columns that form groups. ward finds privately which wards enough people have, and the rest is 'other'; "
+        "'ward=names(strip,casefold)' ignores blanks and case. 'region=\\[north|south]' lists public categories, and "
+        "a name alone may be a column whose categories --columns states. 'age=ranges(0,18,65,110)' are ranges of "
+        "numbers, and 'joined=months(2024-01-01,2024-12-31)' are months of dates; days, weeks, quarters and years are "
+        "written in the same way. More groups do not raise the noise."
     )
     columns: str | None = option(
         "Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "

@@ -19,7 +19,7 @@ from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, WeightedRows
-from pais.data.kinds import PERIODS, could_be_edges, ranges
+from pais.data.kinds import PERIODS, could_be_edges, names, ranges
 from pais.data.schema import Schema
 from pais.data.sources import names_of as header_of, source
 from pais.data.units import id_concern, is_person, people_concern
@@ -147,11 +147,19 @@ _FILES = (".json", ".yaml", ".yml")
 _SPELLINGS = {
     "--columns": "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
     "'region=[north|south]' for categories, 'age=ranges(0,18,65)' for ranges, or visits=/10 to divide by 10",
-    "--by": "Write 'region=[north|south]' for categories, premium=bool, 'age=ranges(0,18,65,110)' for ranges of "
+    "--by": "Write ward or 'ward=names(strip,casefold)' for names that are found privately, 'region=[north|south]' for "
+    "categories, premium=bool, 'age=ranges(0,18,65,110)' for ranges of "
     "numbers, or 'joined=months(2024-01-01,2024-12-31)' for days, weeks, months, quarters or years",
 }
 
 # Ranges and periods are written as in Python.
+_NAMES = re.compile(r"names\s*\((.*)\)")
+_NAME_OPTIONS: dict[str, dict[str, Any]] = {
+    "strip": {"strip": True},
+    "casefold": {"casefold": True},
+    **{form: {"unicode_form": form} for form in ("NFC", "NFD", "NFKC", "NFKD")},
+    **{period: {"period": period} for period in ("day", "month")},
+}
 _GROUPS = re.compile(rf"(ranges|{'|'.join(PERIODS)})\s*\((.*)\)")
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
@@ -169,14 +177,15 @@ def columns_of(text: str | None, option: str = "--columns") -> tuple[str, ...] |
     if not any("=" in part for part in parts):
         return names_of(option, text)
     plain = [part for part in parts if "=" not in part]
-    if plain:
+    if plain and option != "--by":
         raise ArgumentError(f"{option} states nothing about {plain[0]!r}. {_SPELLINGS[option]}.")
-    pairs = [part.partition("=") for part in parts]
-    names = [name.strip() for name, _, _ in pairs]
-    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    # Groups that nobody listed are found privately.
+    pairs = [(part if "=" in part else f"{part}=names()").partition("=") for part in parts]
+    stated = [name.strip() for name, _, _ in pairs]
+    repeated = [name for name in dict.fromkeys(stated) if stated.count(name) > 1]
     if repeated:
         raise ArgumentError(f"{option} names {repeated[0]!r} twice. Name each column once.")
-    return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(names, pairs, strict=True)})
+    return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(stated, pairs, strict=True)})
 
 
 def names_of(option: str, text: str) -> tuple[str, ...]:
@@ -197,6 +206,9 @@ def _fact(name: str, text: str, option: str) -> object:
         if marks:
             raise ArgumentError(f"{option} lists categories of {name!r} with {marks[0]}. Write '{name}=[north|south]'.")
         return _listed(name, fact[1:-1].split("|"), option)
+    unlisted = _NAMES.fullmatch(fact)
+    if unlisted is not None:
+        return names(**_options_of_names(name, unlisted[1], option))
     groups = _GROUPS.fullmatch(fact)
     if groups is not None:
         kind, ends = groups[1], [end.strip() for end in groups[2].split(",")]
@@ -216,6 +228,19 @@ def _fact(name: str, text: str, option: str) -> object:
             raise ArgumentError(f"{option} states the bounds {fact} of {name!r}. Write low:high with low < high.")
         return bounds
     return _number(name, fact.removeprefix("/"), option)
+
+
+def _options_of_names(name: str, text: str, option: str) -> dict[str, Any]:
+    """The options in names(strip,casefold,NFC,month)."""
+    stated: dict[str, Any] = {}
+    for word in (word.strip() for word in text.split(",") if word.strip()):
+        if word not in _NAME_OPTIONS:
+            raise ArgumentError(
+                f"{option} states {word!r} for the names of {name!r}. Write {', '.join(_NAME_OPTIONS)}, or nothing: "
+                f"'{name}=names(strip,casefold)'."
+            )
+        stated |= _NAME_OPTIONS[word]
+    return stated
 
 
 def _listed(name: str, values: list[Any], option: str) -> list[Any]:

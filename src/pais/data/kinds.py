@@ -339,7 +339,16 @@ class Names(Column):
         return self.texts(coded.dictionary), np.asarray(places.to_numpy(zero_copy_only=False))
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return texts_of_objects(cells)
+        """The names of objects are those of typed columns with the same values."""
+        texts = texts_of_objects(cells).to_pylist()
+        for place, cell in enumerate(cells):
+            if isinstance(cell, (bool, np.bool_)):
+                texts[place] = str(bool(cell)).lower()
+            elif isinstance(cell, (int, np.integer)):
+                texts[place] = str(int(cell))
+            elif isinstance(cell, (float, np.floating)) and math.isfinite(cell):
+                texts[place] = pa.scalar(float(cell)).cast(pa.string()).as_py()
+        return pa.array(texts, pa.large_string())
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         texts, places = self.distinct(cells)

@@ -146,6 +146,12 @@ def source(
             separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
         ),
     )
+    if selection.schema is not None and selection.schema.unlisted:
+        name = selection.schema.unlisted[0].name
+        raise ArgumentError(
+            f"columns[{name!r}] is pais.names(), which forms groups of a statistic of a table, as in pais.count(rows, "
+            f"by={{{name!r}: pais.names()}}). A model or a source needs a list: columns={{{name!r}: ['a', 'b']}}."
+        )
     return _open(data, selection, columns, on_rows)
 
 

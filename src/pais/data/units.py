@@ -465,6 +465,11 @@ class HashIndex:
             numbers[start : start + _CHUNK] = self._probe(keys[start : start + _CHUNK], adding=False)
         return numbers
 
+    @property
+    def keys(self) -> Words64:
+        """The words of all keys, by number."""
+        return self._keys[: self.size]
+
     def ranks(self) -> _Numbers:
         """The rank of each key among all of them, by number. It does not depend on the order in which keys came."""
         order = np.lexsort((self._keys[: self.size, 1], self._keys[: self.size, 0]))

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pais._base import validate
-from pais._base.lattice import IntArray, Lattice
+from pais._base.lattice import IntArray, Lattice, Named
 from pais._base.numerics import FloatArray, log_gaussian_delta
-from pais._base.randomness import BitSource
+from pais._base.randomness import BitSource, Words64
 from pais.errors import ArgumentError
 from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.amplification import largest_shift
@@ -138,12 +138,17 @@ class NameSelection:
         """Number of people with one name each from which a name is published with a probability of one half."""
         return self.lines[-1]
 
-    def cut(self, people: IntArray, names: IntArray, bits: BitSource) -> tuple[IntArray, IntArray]:
-        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both."""
+    def cut(
+        self, people: IntArray, names: IntArray, bits: BitSource, *, turns: Words64 | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both.
+
+        `turns` are random words of the pairs, for a run that is not private.
+        """
         # Only people with more names than count need the order.
         many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
         owners = people[many]
-        order = np.lexsort((bits.words64(many.size), owners))
+        order = np.lexsort((bits.words64(many.size) if turns is None else turns[many], owners))
         owners = owners[order]
         first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
         rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
@@ -156,31 +161,55 @@ class NameSelection:
 
         `people` and `names` are numbers from 0, one of each for every name that a person has, each pair once.
         """
-        people, names = self.cut(people, names, bits)
+        return self.scored(people, names, bits)[0]
+
+    def scored(
+        self,
+        people: IntArray,
+        names: IntArray,
+        bits: BitSource,
+        *,
+        turns: Words64 | None = None,
+        keys: Words64 | None = None,
+    ) -> tuple[IntArray, FloatArray]:
+        """The published names, and their noisy weights when they were published.
+
+        A run that is not private has `turns` of the pairs and `keys` of the names, which depend on nobody else's.
+        """
+        people, names = self.cut(people, names, bits, turns=turns)
         # A name that nobody has left gets no noise: with it, names that are cut away would leak by their number.
         alive = np.flatnonzero(np.bincount(names))  # [note: names-4]
         place = np.zeros(int(alive.max(initial=-1)) + 1, dtype=np.int64)
         place[alive] = np.arange(alive.size)
         names = place.take(names)
-        return alive[self._found(lambda found: self.weights(people, names, found), alive.size, bits)]
+        named = None if keys is None else Named(keys[alive], np.bincount(names, minlength=alive.size), self.delta)
+        found, scores = self._found(lambda found: self.weights(people, names, found), alive.size, bits, named)
+        return alive[found], scores[found]
 
-    def published_of_rows(self, counts: IntArray, bits: BitSource) -> IntArray:
+    def scored_of_rows(
+        self, counts: IntArray, bits: BitSource, *, keys: Words64 | None = None
+    ) -> tuple[IntArray, FloatArray]:
         """The same for names of which each person has one, given the number of people of each name."""
         alive = np.flatnonzero(counts)
         weights = counts[alive] << _STEP_BITS
-        return alive[self._found(lambda _: weights, alive.size, bits)]
+        named = None if keys is None else Named(keys[alive], counts[alive], self.delta)
+        found, scores = self._found(lambda _: weights, alive.size, bits, named)
+        return alive[found], scores[found]
 
     def _found(
-        self, weights: Callable[[NDArray[np.bool_]], IntArray], n_names: int, bits: BitSource
-    ) -> NDArray[np.bool_]:
-        """Which names are found, given their weights in steps after those that were found before."""
+        self, weights: Callable[[NDArray[np.bool_]], IntArray], n_names: int, bits: BitSource, names: Named | None
+    ) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Which names are found and with what score, given their weights in steps after those found before."""
         found, scores, done = np.zeros(n_names, dtype=bool), np.zeros(n_names), 0.0
+        when_found, lattice = np.zeros(n_names), Lattice(step=2.0**-_STEP_BITS)
         for share, noise, line in zip(self.shares, self.noises, self.lines, strict=True):
             done += share
-            noisy = noise.added_to(weights(found)[None, :], Lattice(step=2.0**-_STEP_BITS), bits)[0]
+            noisy = noise.added_to(weights(found)[None, :], lattice, bits, names=names)[0]
             scores += share * noisy * 2.0**-_STEP_BITS
-            found |= scores > done * line
-        return found
+            above = ~found & (scores > done * line)
+            when_found[above] = scores[above] / done
+            found |= above
+        return found, when_found
 
     def weights(self, people: IntArray, names: IntArray, found: NDArray[np.bool_]) -> IntArray:
         """The weight of each name in steps: 1/sqrt(t) from each person with t names that are not yet found."""

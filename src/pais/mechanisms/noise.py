@@ -19,7 +19,7 @@ from scipy import special
 
 from pais._base import files, validate
 from pais._base.files import stored
-from pais._base.lattice import IntArray, Lattice, Tails, current_tape, rounded_noise
+from pais._base.lattice import IntArray, Lattice, Named, Tails, current_tape, rounded_noise
 from pais._base.numerics import ULP, FloatArray, divide_up, exact, multiply_up
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
@@ -94,11 +94,18 @@ class NoiseLaw(ABC):
         return rounded_noise(self, shape, self.scale / lattice.step * unit, bits)
 
     def added_to(
-        self, total: IntArray, lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
+        self,
+        total: IntArray,
+        lattice: Lattice,
+        bits: BitSource,
+        *,
+        unit: FloatArray | float = 1.0,
+        names: Named | None = None,
     ) -> IntArray:
         """Secret totals in whole steps plus noise, one vector in each row. Every release adds its noise here.
 
-        `unit` is that of `draw_steps`. A `Tape` that is in place sees the totals and may force what is returned.
+        `unit` is that of `draw_steps`. A `Tape` that is in place sees the totals and may force what is returned. It
+        tells the totals of two tables apart by their `names`, if the totals belong to names that nobody listed.
         """
         options: dict[str, Any] = {} if isinstance(unit, float) and unit == 1.0 else {"unit": unit}
         noisy = total + self.draw_steps((total.shape[0], total.shape[1]), lattice, bits, **options)
@@ -106,7 +113,10 @@ class NoiseLaw(ABC):
         if tape is None:
             return noisy
         scales = np.broadcast_to(self.scale / lattice.step * np.asarray(unit, dtype=np.float64), total.shape[:1])
-        return tape.noisy(total, noisy, law=type(self).__name__, order=self.order, scales=scales)
+        law = type(self).__name__
+        if names is not None:
+            return tape.named(total, noisy, names, law=law, order=self.order, scales=scales)
+        return tape.noisy(total, noisy, law=law, order=self.order, scales=scales)
 
 
 class _PureNoise(NoiseLaw):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -11,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray, Lattice
-from pais._base.randomness import BitSource, Words64
+from pais._base.lattice import IntArray, Lattice, current_tape
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, Words64, bit_source, mixed64
 from pais.data.engines.base import CarriedCells, Engine
 from pais.data.kinds import OTHER, Names
 from pais.data.units import HashIndex, UnitHash
@@ -40,10 +43,29 @@ def sorted_unique(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class FoundNames(NamedTuple):
-    """Published names of a column, in their order, and the selection that found them. Public."""
+    """Published names of a column, in their order, and the selection that found them. Public.
+
+    `scores` are their noisy weights. The `n_left_out` names with the lowest scores are left out if there are too many.
+    """
 
     names: tuple[str, ...]
     selection: NameSelection
+    scores: tuple[float, ...] = ()
+    n_left_out: int = 0
+
+    @classmethod
+    def of(cls, texts: Sequence[str], scores: FloatArray, selection: NameSelection) -> FoundNames:
+        """The names in their order, which does not depend on the order of the rows."""
+        pairs = sorted(zip(texts, scores.tolist(), strict=True))  # [note: names-9]
+        return cls(tuple(text for text, _ in pairs), selection, tuple(score for _, score in pairs))
+
+    def most_frequent(self, n: int) -> FoundNames:
+        """The names with the highest scores."""
+        if len(self.names) <= n:
+            return self
+        kept = np.sort(np.argsort(-np.array(self.scores), kind="stable")[:n])
+        names, scores = zip(*((self.names[place], self.scores[place]) for place in kept), strict=True)
+        return FoundNames(names, self.selection, scores, len(self.names) - n)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,15 +80,26 @@ class NameStage(Stage):
         Largest probability that a name is published which one person alone has, in any of the columns.
     max_names : int, optional
         Names of a person that count; found privately if it is not stated.
+    most_groups : int, optional
+        Groups that the names of all columns may form, "other" among them. If there are more, the least frequent names
+        of the columns with the most names are left out.
+
+    Notes
+    -----
+    Guarantee. The stage has the Gaussian shift of its share, and publishes a name of one person alone with a chance of
+    at most `delta`, in all columns together: `tests/conformance/test_replay_names.py`.
     """
 
     name: str = "names"
     columns: tuple[Names, ...]
     delta: float
     max_names: int | None = None
+    most_groups: int | None = None
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> list[_NamesOfPeople]:
-        tables = [_NamesOfPeople(column, engine, seeded=not bits.private) for column in self.columns]
+        # An audit compares the names of two tables, so that they need the same keys.
+        seeded = not bits.private or current_tape() is not None
+        tables = [_NamesOfPeople(column, engine, seeded=seeded) for column in self.columns]
 
         def add(part: CarriedCells) -> None:
             for table in tables:
@@ -82,21 +115,38 @@ class NameStage(Stage):
     ) -> tuple[Engine, dict[str, FoundNames]]:
         schema, each = engine.schema, noise.part(1.0 / len(totals))
         assert schema is not None
-        found = {table.column.name: self._found(table, each, bits) for table in totals}
+        # How many bits a column draws depends on its names. With a seed, draws that follow must not depend on it.
+        own = [bits if bits.private else bit_source(int(bits.words64(1)[0])) for _ in totals]
+        pairs = zip(totals, own, strict=True)
+        found = self._few({table.column.name: self._found(table, each, source) for table, source in pairs})
         listed = schema.with_columns(table.column.listed(found[table.column.name].names) for table in totals)
         return engine.with_schema(listed), found
+
+    def _few(self, found: dict[str, FoundNames]) -> dict[str, FoundNames]:
+        """The names, without the least frequent ones of the longest columns if they form too many groups."""
+        if self.most_groups is None:
+            return found
+        sizes = {name: len(one.names) + 1 for name, one in found.items()}
+        limit = max(sizes.values())
+        while math.prod(min(size, limit) for size in sizes.values()) > self.most_groups and limit > 2:
+            limit = limit * 9 // 10
+        return {name: one.most_frequent(max(limit, 2) - 1) for name, one in found.items()}
 
     def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
         delta = self.delta / len(self.columns)
         if not table.has_units:
             selection = NameSelection(shift=noise.shift, delta=delta)
-            return FoundNames(table.names(selection.published_of_rows(table.counts, bits)), selection)
+            return table.found(*selection.scored_of_rows(table.counts, bits, keys=table.keys), selection)
         people, names = table.people_and_names()
         max_names, rest = self.max_names, noise
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
         selection = NameSelection(shift=rest.shift, delta=delta, max_names=max_names)
-        return FoundNames(table.names(selection.published(people, names, bits)), selection)
+        turns = None
+        if table.keys is not None:
+            # Other people's names are cut in the same way, whoever is in the table. NOT PRIVATE.
+            turns = mixed64(table.owners[people] + mixed64(table.keys[names] + bits.words64(1)))
+        return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
 
 
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:
@@ -126,6 +176,9 @@ class _NamesOfPeople:
         self._pairs: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
         self._n_new = 0
         self.has_units = engine.unit is not None
+        #: Words of names and of people, by their numbers, if the run is not private.
+        self.keys: Words64 | None = None
+        self.owners: Words64 = np.zeros(0, dtype=np.uint64)
 
     def add(self, part: CarriedCells) -> None:
         """Number the names and people of some rows."""
@@ -179,10 +232,13 @@ class _NamesOfPeople:
             self._texts = [self._texts[0].take(pa.array(order))]
             rank = np.empty(order.size, dtype=np.uint64)
             rank[order] = np.arange(order.size, dtype=np.uint64)
+            self.keys = _mixed(self._hash.words(self._texts[0]))
             if not self.has_units:
                 self._counts = self._counts[order]
                 return
             people = self._people.ranks()
+            self.owners = np.empty(people.size, dtype=np.uint64)
+            self.owners[people] = _mixed(self._people.keys)
             pairs = np.concatenate(self._pairs)
             owners, names = people[pairs >> np.uint64(32)], rank[pairs & np.uint64(2**32 - 1)]
             self._pairs = [owners.astype(np.uint64) << np.uint64(32) | names]
@@ -197,6 +253,11 @@ class _NamesOfPeople:
         pairs = sorted_unique(np.concatenate(self._pairs))
         return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64)
 
-    def names(self, numbers: IntArray) -> tuple[str, ...]:
-        """Published names in their order, which does not depend on the order of the rows."""
-        return tuple(sorted(self._texts[0].take(pa.array(numbers)).to_pylist()))  # [note: names-9]
+    def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection) -> FoundNames:
+        """The texts of published names."""
+        return FoundNames.of(self._texts[0].take(pa.array(numbers)).to_pylist(), scores, selection)
+
+
+def _mixed(words: NDArray[np.uint64]) -> Words64:
+    """One word for each pair of words."""
+    return mixed64(words[:, 0] + mixed64(words[:, 1]))

@@ -29,6 +29,7 @@ from pais.planning.plan import Plan
 from pais.planning.tails import Spread
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import Rule, UniformRule
+from pais.statistics.found import names_cautions, names_notes
 from pais.statistics.people_totals import (
     MOST_SIZES,
     SPLIT_ERROR,
@@ -111,7 +112,12 @@ class PeopleSettings(TotalSettings):
         fields = self.fields(schema)
         blocks = scaled_blocks(self.recipe.blocks(fields), gaussian=self.gaussian)
         asked = PeopleStatistic(
-            recipe=self.recipe, fields=fields, blocks=blocks, gaussian=self.gaussian, unit=self.owner
+            recipe=self.recipe,
+            fields=fields,
+            blocks=blocks,
+            gaussian=self.gaussian,
+            unit=self.owner,
+            unlisted=bool(self.unlisted),
         )
         if facts is None:
             return asked
@@ -154,7 +160,7 @@ class PeopleSettings(TotalSettings):
         asked, (spreads, cautions) = self.statistic(plan.schema, facts), self.found_columns(facts)
         recipe, fields, mechanism = self.recipe, asked.fields, plan.mechanism
         assert isinstance(mechanism, PeopleTotals)
-        cautions += asked.cautions(spreads)
+        cautions += [*asked.cautions(spreads), *names_cautions(facts, fields, plan.unit)]
         shares: tuple[ClippedShare, ...] = ()
         if "ends" in facts.found:
             counted, totals = facts.found["ends"]
@@ -172,7 +178,7 @@ class PeopleSettings(TotalSettings):
         texts = Texts(
             noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
             clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
-            notes=tuple(filter(None, (*asked.hidden_notes(), *notes))),
+            notes=tuple(filter(None, (*names_notes(facts, plan.unit), *asked.hidden_notes(), *notes))),
             clipped=shares,
         )
         result = Statistic(
@@ -225,7 +231,8 @@ class PeopleNorms(Stage):
 class PeopleStatistic:
     """A statistic that is a total over all rows of people, and what it says about itself. Public.
 
-    `bounds` limit what a person adds to each of the `blocks`. They are empty before they are found.
+    `bounds` limit what a person adds to each of the `blocks`. They are empty before they are found. If groups are
+    `unlisted`, their number is not known before names are found.
     """
 
     recipe: Recipe
@@ -233,6 +240,7 @@ class PeopleStatistic:
     blocks: tuple[Block, ...]
     gaussian: bool
     unit: Unit
+    unlisted: bool
     bounds: tuple[Bound, ...] = ()
 
     @property
@@ -245,7 +253,7 @@ class PeopleStatistic:
         if self.recipe.presence:
             # A person with M rows is in at most M groups.
             most = min(self.n_groups, self.unit.max_rows or math.inf)
-            is_known = self.n_groups == 1 or self.unit.max_rows is not None
+            is_known = (self.n_groups == 1 and not self.unlisted) or self.unit.max_rows is not None
             return (math.sqrt(most) if self.gaussian else float(most)) if is_known else None
         return None if self.unit.max_rows is None else float(self.unit.max_rows)
 

@@ -493,6 +493,12 @@ class QuantileSettings(TableSettings):
         return GridQuantiles.name
 
     def require(self) -> None:
+        if self.unlisted:
+            name = self.unlisted[0].name
+            raise ArgumentError(
+                f"the names in {name!r} are not listed, and quantiles have pure noise, which cannot find names. List "
+                f"them: by={{{name!r}: [...]}}. pais.describe finds names and releases quartiles."
+            )
         self._steps(self.fields(self.schema))
 
     def _steps(self, fields: Fields) -> dict[str, float | None]:

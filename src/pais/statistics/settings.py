@@ -54,6 +54,7 @@ from pais.privacy.amplification import delta_after, largest_shift
 from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
 from pais.privacy.rules import NormDistribution, Rule, UniformRule
+from pais.statistics.found import names_cautions, names_notes
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.result import Interval, Statistic, Texts
 from pais.statistics.table import Caution, Fields, Selection, combined
@@ -82,6 +83,9 @@ _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 # Share of the squared Gaussian shift for names that nobody listed, and of delta for names of one person alone. With
 # them, the noise of what follows grows by 4.5 %.
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
+
+# Groups that the names of several columns may form, so that a table of them fits into memory.
+_MOST_GROUPS = 100_000
 
 # Room for the rounding errors of products of scales and factors.
 _ROOM = 1.0 + 2.0**-44
@@ -240,7 +244,8 @@ class TableSettings(ABC):
         if not self.unlisted:
             return []
         share = self.names_share / part
-        return [NameStage(share=share, columns=self.unlisted, delta=self.names_delta)]
+        most = _MOST_GROUPS if len(self.unlisted) > 1 else None
+        return [NameStage(share=share, columns=self.unlisted, delta=self.names_delta, most_groups=most)]
 
     def surveyed(self, findings: Findings) -> Findings:
         return findings
@@ -436,6 +441,7 @@ class StatisticSettings(TableSettings):
             lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
         if ends is not None:
             cautions += ends.cautions(spreads, plan.unit, recipe.title)
+        cautions += names_cautions(facts, fields, plan.unit)
         dates = recipe.is_date(fields)
         result = Statistic(
             name=recipe.title,
@@ -445,7 +451,7 @@ class StatisticSettings(TableSettings):
             estimates=estimates,
             errors=uncertainty.standard_errors,
             bounds=uncertainty.bounds,
-            texts=partial(_texts, uncertainty, ends, spreads, plan, note),
+            texts=partial(_texts, uncertainty, ends, spreads, plan, (note, *names_notes(facts, plan.unit))),
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=columns,
             is_date=None if dates is None else np.resize(dates, estimates.shape),
@@ -458,7 +464,11 @@ class StatisticSettings(TableSettings):
 
 
 def _texts(
-    uncertainty: Uncertainty, ends: EndCounts | None, spreads: Mapping[str, Spread], plan: Plan, note: str
+    uncertainty: Uncertainty,
+    ends: EndCounts | None,
+    spreads: Mapping[str, Spread],
+    plan: Plan,
+    first: tuple[str, ...],
 ) -> Texts:
     """What a statistic of rows says about its noise, its bounds and its empty groups."""
     recipe, fields, mechanism = uncertainty.recipe, uncertainty.fields, uncertainty.mechanism
@@ -476,7 +486,7 @@ def _texts(
     return Texts(
         noise=f"{law_in_words(mechanism.noise)} noise of scale {on_each} on each total. {kept}",
         clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
-        notes=tuple(filter(None, [note, *notes])),
+        notes=tuple(filter(None, [*first, *notes])),
         clipped=shares,
     )
 

@@ -155,6 +155,11 @@ class Fields(NamedTuple):
         labels = list(itertools.product(*(field.values for field in self.by)))
         return Axis(names=tuple(field.name for field in self.by), levels=tuple(zip(*labels, strict=True)))
 
+    @property
+    def listed_by(self) -> tuple[Field, ...]:
+        """The columns whose groups the user stated."""
+        return tuple(field for field in self.by if not isinstance(field.column, Names))
+
     def require(self, what: str, *, dates: bool = True, categories: bool = True) -> None:
         """Raise if there are no columns, or columns that the statistic cannot use."""
         if not self.columns:

@@ -9,7 +9,7 @@ All of this is post-processing with a fixed public seed, so that a caution tells
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from scipy import special
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.data.cells import listed
-from pais.data.kinds import Dates, Intervals
+from pais.data.kinds import OTHER, Dates, Intervals, Names
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
@@ -204,10 +204,15 @@ def lost_cautions(lost: NDArray[np.bool_], fields: Fields) -> list[Caution]:
     hidden = np.any(lost[:, ~unread], axis=1)
     if fields.groups is not None and hidden.any():
         labels = [text for text, is_hidden in zip(fields.groups.texts(), hidden, strict=True) if is_hidden]
-        texts.append(
-            f"values of {len(labels)} of {hidden.size} groups are lost in the noise: {listed(labels)}. They have too "
-            f"few rows for this epsilon, or are not spelled as in {_by(fields)}. Check the groups and the columns."
-        )
+        # Few rows are left in "other" if nearly all names were found.
+        if labels != [OTHER] or hidden.size == 1 or fields.listed_by:
+            spelled = "."
+            if fields.listed_by:
+                spelled = f", or are not spelled as in {_by(fields.listed_by)}. Check the groups and the columns."
+            texts.append(
+                f"values of {len(labels)} of {hidden.size} groups are lost in the noise: {listed(labels)}. They have "
+                f"too few rows for this epsilon{spelled}"
+            )
     return [Caution(text, QualityWarning) for text in texts]
 
 
@@ -215,15 +220,17 @@ def empty_note(estimates: FloatArray, errors: FloatArray, fields: Fields) -> str
     """What a count says if noise hides the rows of all groups; nothing if it does not."""
     if fields.groups is None or np.any(estimates > _CLEAR * errors):
         return ""
+    if not fields.listed_by:
+        return "no rows of any group stand out of the noise: there are too few for this epsilon"
     return (
-        f"no rows of any group stand out of the noise: check how the groups are spelled in {_by(fields)}, and that its "
-        "cells can be read as stated"
+        f"no rows of any group stand out of the noise: check how the groups are spelled in {_by(fields.listed_by)}, "
+        "and that its cells can be read as stated"
     )
 
 
-def _by(fields: Fields) -> str:
-    """The columns that form groups."""
-    names = [repr(field.name) for field in fields.by]
+def _by(columns: Sequence[Field]) -> str:
+    """Columns that form groups."""
+    names = [repr(field.name) for field in columns]
     return f"{'column' if len(names) == 1 else 'columns'} {listed(names)}"
 
 
@@ -502,7 +509,7 @@ def clipping_in_words(
             unseen = _unseen_in_words(field.name, spread, unit)
             texts.append(f"{unseen[0].upper()}{unseen[1:]}; intervals do not include them.")
     every = (*fields.columns, *fields.by)
-    if any(field.is_listed and not isinstance(field.column, Intervals) for field in every):
+    if any(field.is_listed and not isinstance(field.column, (Intervals, Names)) for field in every):
         listed_only = has_shares and any(field.is_listed for field in fields.columns)
         texts.append(
             "A category that is not listed belongs to none of those listed"

@@ -157,7 +157,7 @@ def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
         (["mean"], "at least one column"),
         (["mean"], "--columns age=18:100"),
         (["mean", "--columns", "age=/10"], "needs bounds, and a number states a scale"),
-        (["mean", "--columns", "age=18:100", "--by", "region"], "State them, such as --by 'region=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "region", "--delta", 0], "delta=0 forbids"),
         (["mean", "--columns", "age=18:100", "--by", "region=auto"], "such as --by 'region=ranges("),
         (["mean", "--columns", "age=18:100", "--by", "age"], "such as --by 'age=ranges("),
         (["mean", "--columns", "age=18:100", "--by", "region,region"], "--by"),
@@ -194,3 +194,21 @@ def test_statistics_by_ranges_and_years(people: Path, name: str) -> None:
     values = strict_json(result.stdout)["values"]
     found = {(value["age"], value["joined"]) for value in values}
     assert found == {(age, year) for age in ("18 to 40", "40 to 100") for year in ("2010", "2011")}
+
+
+@pytest.mark.parametrize("by", ["region", "region=names()", "region=names(strip,casefold,NFC)", "region,premium=bool"])
+def test_groups_that_nobody_listed_are_found(tmp_path: Path, by: str) -> None:
+    path = tmp_path / "people.csv"
+    pa_csv.write_csv(package.example_people(3000, random_state=0), path)
+    result = strict_json(done("count", path, "--by", by, "--epsilon", 2, "--json").stdout)
+    found = {value["region"] for value in result["values"]}
+    assert "other" in found
+    assert len(found) > 2
+    assert result["certificate"]["delta"] > 0.0
+    assert "is probably not shown" in " ".join(result["notes"])
+
+
+def test_groups_without_a_list_need_delta_and_known_options(people: Path) -> None:
+    assert "delta=0 forbids" in refused("count", people, "--by", "region", "--epsilon", 1, "--delta", 0)
+    assert "Write strip" in refused("count", people, "--by", "region=names(trim)", "--epsilon", 1)
+    assert "pure noise" in refused("quantile", people, "--columns", "age=18:100", "--by", "region", "--epsilon", 1)

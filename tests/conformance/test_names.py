@@ -1,0 +1,169 @@
+"""Groups that nobody listed: the same names wherever rows are stored, and nothing about those not published."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import pais
+from tests.conformance.streams import STREAMS
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SECRET = "Jane Doe, room 4711"
+
+
+def rows(n: int = 6000, people: int = 1500) -> pa.Table:
+    """Wards of very different sizes, one of a single person, in an order of their own."""
+    rng = np.random.default_rng(3)
+    wards = [f"ward {min(int(place), 300)}" for place in rng.zipf(1.7, n)]
+    wards[17] = SECRET
+    cells = {
+        "person": rng.integers(0, people, n),
+        "ward": pa.array([None if place % 97 == 0 else ward for place, ward in enumerate(wards)], pa.string()),
+        "size": rng.geometric(0.3, n),
+        "age": np.round(rng.uniform(20.0, 90.0, n), 3),
+    }
+    return pa.table(cells)
+
+
+def parquet(table: pa.Table, home: Path) -> Path:
+    pq.write_table(table, home / "rows.parquet", row_group_size=700)
+    return home / "rows.parquet"
+
+
+def csv(table: pa.Table, home: Path) -> Path:
+    pa_csv.write_csv(table, home / "rows.csv")
+    return home / "rows.csv"
+
+
+STORES: dict[str, Callable[[pa.Table, Path], Any]] = {
+    "pandas": lambda table, _: table.to_pandas(),
+    "objects": lambda table, _: table.to_pandas().astype({"ward": object, "size": object}),
+    "categories": lambda table, _: table.to_pandas().astype({"ward": "category"}),
+    "polars": lambda table, _: pl.from_arrow(table),
+    "Parquet": parquet,
+    "CSV": csv,
+    "shuffled": lambda table, _: table.take(np.random.default_rng(1).permutation(table.num_rows)),
+    **{name: lambda table, _, stream=stream: stream(table) for name, stream in STREAMS.items()},
+}
+
+CALLS: dict[str, Callable[[Any], pais.Statistic]] = {
+    "count": lambda table: pais.count(table, by="ward", epsilon=1.0, random_state=1),
+    "mean": lambda table: pais.mean(table, {"age": (0, 100)}, by="size", unit="person", epsilon=2.0, random_state=1),
+    "people": lambda table: pais.count_people(table, by=["ward", "size"], unit="person", epsilon=2.0, random_state=1),
+}
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, pais.Statistic]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {what: call(rows()) for what, call in CALLS.items()}
+
+
+def same(result: pais.Statistic, expected: pais.Statistic) -> bool:
+    assert result.rows is not None
+    return result.rows == expected.rows and np.array_equal(result.released, expected.released)
+
+
+@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize("store", STORES)
+def test_names_and_values_are_the_same_wherever_rows_are_stored(
+    store: str, what: str, tmp_path: Path, expected: dict[str, pais.Statistic]
+) -> None:
+    assert same(CALLS[what](STORES[store](rows(), tmp_path)), expected[what])
+
+
+def test_names_are_sorted_and_other_is_last(expected: dict[str, pais.Statistic]) -> None:
+    axis = expected["count"].rows
+    assert axis is not None
+    (names,) = axis.levels
+    assert len(names) > 5
+    assert names == (*sorted(names[:-1]), "other")
+
+
+def test_a_name_that_is_not_published_is_nowhere(tmp_path: Path) -> None:
+    """Neither in the words and the page of a result, nor in its certificate, its plan and its errors."""
+    for number, call in enumerate(CALLS.values()):
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            result = call(rows())
+        assert result.plan is not None
+        page, plan = tmp_path / f"{number}.html", tmp_path / f"{number}.json"
+        result.write_report(page)
+        result.plan.save(plan)
+        seen = [str(result), repr(result), result.explain(), result.certificate.to_json(), str(result.to_frame())]
+        seen += [page.read_text(), plan.read_text(), *(str(warning.message) for warning in issued)]
+        for text in seen:
+            assert "Jane" not in text
+            assert "ward 299" not in text
+    for wrong in ({"delta": 0.0}, {"epsilon": -1.0}, {"columns": {"ward": (0, 1)}}):
+        with pytest.raises(pais.PaisError) as refused:
+            pais.count(rows(), **{"by": "ward", **wrong})
+        assert "Jane" not in str(refused.value)
+
+
+def test_markup_in_names_is_escaped(tmp_path: Path) -> None:
+    table = pa.table({"ward": ["<script>alert(1)</script>", "a & b"] * 400})
+    result = pais.count(table, by="ward", epsilon=2.0)
+    result.write_report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "alert(1)" in page
+    assert "<script>alert(1)" not in page
+    assert "<script>alert(1)" not in (result._repr_html_() or "")
+
+
+@pytest.mark.parametrize("unit", [None, "person"])
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_tiny_tables_have_other_alone_and_say_so(n: int, unit: str | None) -> None:
+    table = rows().slice(17, n)
+    result = pais.count(table, by="ward", unit=unit, epsilon=1.0, random_state=0)
+    assert result.rows is not None
+    assert result.rows.levels == (("other",),)
+    assert any("no name in 'ward' was found" in caution.text for caution in result.cautions)
+
+
+def test_one_person_with_many_names_and_names_of_one_person_each_are_other() -> None:
+    alone = pa.table({"person": [1] * 5000, "ward": [f"n{number}" for number in range(5000)]})
+    unique = pa.table({"person": np.arange(3000), "ward": [f"n{number}" for number in range(3000)]})
+    same_name = pa.table({"person": [1] * 5000, "ward": ["n"] * 5000})
+    for table in (alone, unique, same_name):
+        result = pais.count_people(table, by="ward", unit="person", epsilon=1.0, random_state=0)
+        assert result.rows is not None
+        assert result.rows.levels == (("other",),)
+        assert "is probably not shown" in " ".join(result.notes)
+
+
+def test_cells_that_say_other_count_there() -> None:
+    table = pa.table({"ward": ["a"] * 1000 + ["other"] * 700})
+    value = pais.count(table, by="ward", epsilon=5.0, random_state=0).value
+    assert value.index.tolist() == ["a", "other"]
+    assert 680 < value["other"] < 720
+
+
+def test_numbers_of_groups_are_limited_by_frequency() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 400, 150_000) for name in ("one", "two")})
+    result = pais.count(table, by=["one", "two"], epsilon=8.0, delta=1e-6, random_state=0)
+    assert result.rows is not None
+    assert 50_000 < len(result.rows) <= 100_000
+    assert any("form too many groups" in caution.text for caution in result.cautions)
+
+
+def test_the_certificate_states_all_of_delta() -> None:
+    result = pais.count(rows(), by="ward", epsilon=1.0, delta=1e-6, random_state=0)
+    assert result.certificate.delta == pytest.approx(1e-6, rel=1e-9)
+    assert result.certificate.epsilon <= 1.0
+    assert json.loads(result.certificate.to_json())["delta"] == result.certificate.delta

@@ -1,0 +1,167 @@
+"""Replay of releases by names that nobody listed: the same names are published with and without a record.
+
+A name that the record has alone is paid for by a part of delta and is held back in both runs. All others move by no
+more than was paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pais
+from pais._base.randomness import bit_source
+from pais.auditing.replay import ReplayReport, replay
+from pais.data.kinds import Names
+from pais.data.schema import Schema
+from pais.data.sources import cells
+from pais.planning import names as stage
+from pais.planning.facts import SurveyNoise
+from pais.statistics.settings import TableSettings
+
+N_PEOPLE, DELTA = 150, 1e-3
+
+#: The wards of the record: those of others, a new one, many new ones, and none that can be a name.
+RECORDS = {
+    "frequent": ["w0"] * 3,
+    "rare": ["w7"],
+    "alone": ["only here"],
+    "many alone": [f"only here {number}" for number in range(40)],
+    "both": ["w0", "w1", "w2", "w9", *(f"only here {number}" for number in range(9))],
+    "blank": [None, "", "\x07", "x" * 5000],
+    "other": ["other", "w0"],
+}
+
+
+def table(record: list[str | None]) -> pa.Table:
+    """150 people with one to four wards each, and the record at the end."""
+    rng = np.random.default_rng(5)
+    people = np.repeat(np.arange(N_PEOPLE), rng.integers(1, 5, N_PEOPLE))
+    wards = [f"w{min(int(place), 9)}" for place in rng.geometric(0.35, people.size) - 1]
+    ids = [*(f"p{person}" for person in people), *("the record" for _ in record)]
+    return pa.table(
+        {
+            "person": pa.array(ids, pa.string()),
+            "ward": pa.array([*wards, *record], pa.string()),
+            "sex": pa.array(["f" if place % 2 else "m" for place in range(len(ids))]),
+            "age": pa.array([*rng.uniform(20.0, 90.0, people.size).tolist(), *(90.0 for _ in record)]),
+        }
+    )
+
+
+AGE = {"age": (0.0, 90.0)}
+CALLS: dict[str, Callable[..., Any]] = {
+    "count": lambda rows, **more: pais.count(rows, by="ward", **more),
+    "mean": lambda rows, **more: pais.mean(rows, AGE, by="ward", **more),
+    "mean, auto": lambda rows, **more: pais.mean(rows, {"age": "auto"}, by="ward", **more),
+    "sum by two": lambda rows, **more: pais.sum(rows, AGE, by={"ward": pais.names(), "sex": pais.names()}, **more),
+    "count, mixed": lambda rows, **more: pais.count(rows, by={"ward": pais.names(), "sex": ["f", "m"]}, **more),
+    "describe": lambda rows, **more: pais.describe(rows, AGE, by="ward", **more),
+}
+
+
+def replayed(call: Callable[..., Any], record: list[str | None], **more: Any) -> ReplayReport:
+    def run(rows: Any, seed: Any) -> Any:
+        return call(rows, epsilon=2.0, delta=DELTA, random_state=seed, **more)
+
+    return replay(run, table(record), table([]), seeds=(0,), pushes=(0.0, 3.0, -3.0))
+
+
+#: Each call and each record is among the quick tests.
+PAIRS = [
+    pytest.param(what, record, marks=() if place % len(RECORDS) == number % len(CALLS) else pytest.mark.slow)
+    for place, what in enumerate(CALLS)
+    for number, record in enumerate(RECORDS)
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("what", "record"), PAIRS)
+def test_a_person_moves_published_names_by_no_more_than_was_paid(what: str, record: str) -> None:
+    report = replayed(CALLS[what], RECORDS[record], unit="person")
+    assert not report.violates, str(report)
+    assert 0.0 <= report.used <= 1.0 + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", ["frequent", "alone", "blank"])
+@pytest.mark.parametrize("what", ["count", "mean, auto"])
+def test_a_row_moves_published_names_by_no_more_than_was_paid(what: str, record: str) -> None:
+    report = replayed(CALLS[what], RECORDS[record][:1])
+    assert not report.violates, str(report)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", ["alone", "both"])
+def test_numbers_of_people_by_unlisted_groups_are_within_their_price(record: str) -> None:
+    def call(rows: Any, **more: Any) -> Any:
+        return pais.count_people(rows, by="ward", **more)
+
+    report = replayed(call, RECORDS[record], unit="person")
+    assert not report.violates, str(report)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_person_uses_nearly_all_of_the_price() -> None:
+    report = replayed(CALLS["count"], RECORDS["frequent"][:1])
+    assert report.used >= 0.9, str(report)
+
+
+def selected(columns: list[str], record: list[str | None], **stated: Any) -> list[Any]:
+    """The moves of a stage alone, with and without the record."""
+    noise = SurveyNoise(shift=0.5)
+
+    def run(rows: Any, seed: Any) -> Any:
+        schema = Schema(tuple(Names(name=column) for column in columns))
+        engine = cells(rows, columns=schema, unit="person", max_rows_per_unit=None, missing="drop", by_cell=True)
+        asked = stage.NameStage(columns=schema.columns, delta=DELTA, **stated)  # type: ignore[arg-type]
+        bits = bit_source(seed)
+        return str(asked.release(asked.read(engine, noise, bits), engine, noise, bits)[1])
+
+    report = replay(run, table(record), table([]), epsilon=5.0, delta=0.5, seeds=(0,), pushes=(0.0, -3.0))
+    assert not report.differences, str(report)
+    return list(report.moves)
+
+
+def test_a_person_with_names_alone_uses_the_price_of_the_stage_and_no_more() -> None:
+    for record in ("many alone", "both"):
+        shifts = [move.shift for move in selected(["ward"], RECORDS[record], max_names=8)]
+        assert 0.49 < max(shifts) <= 0.5, record
+
+
+def test_two_columns_share_the_price_of_names() -> None:
+    moves = selected(["ward", "sex"], RECORDS["both"], max_names=8)
+    assert max(move.shift for move in moves) <= 0.5
+    assert all(move.chance == pytest.approx(DELTA, rel=1e-12) for move in moves)
+
+
+def test_the_stage_draws_noise_for_numbers_of_names_and_for_each_round() -> None:
+    assert max(move.shift for move in selected(["ward"], RECORDS["both"])) <= 0.5
+    report = replayed(CALLS["count"], RECORDS["both"], unit="person")
+    stated = replayed(CALLS["count"], RECORDS["rare"])
+    # Numbers of names, three rounds, norms of people and counts; one round and counts.
+    assert (report.draws, stated.draws) == (6, 2)
+
+
+def test_names_that_are_cut_away_get_no_noise() -> None:
+    moves = selected(["ward"], RECORDS["many alone"], max_names=2)
+    assert max(move.shift for move in moves) <= 0.5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_chance_of_names_alone_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableSettings, "noise_delta", property(lambda settings: settings.guarantee.delta))
+    assert replayed(CALLS["count"], RECORDS["frequent"][:1]).used > 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_list_that_is_read_off_the_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_names(self: Any, counts: Any, bits: Any, **_: Any) -> Any:
+        return np.arange(counts.size), counts.astype(float)
+
+    monkeypatch.setattr(stage.NameSelection, "scored_of_rows", all_names)
+    assert replayed(CALLS["count"], RECORDS["alone"]).violates
