@@ -6,6 +6,7 @@ more than was paid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,9 @@ from pais.auditing.replay import ReplayReport, replay
 from pais.data.kinds import Names
 from pais.data.schema import Schema
 from pais.data.sources import cells
+from pais.mechanisms.names import NameSelection
 from pais.planning import names as stage
 from pais.planning.facts import SurveyNoise
-from pais.statistics.settings import TableSettings
 
 N_PEOPLE, DELTA = 150, 1e-3
 
@@ -153,9 +154,19 @@ def test_names_that_are_cut_away_get_no_noise() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_chance_of_names_alone_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TableSettings, "noise_delta", property(lambda settings: settings.guarantee.delta))
-    assert replayed(CALLS["count"], RECORDS["frequent"][:1]).used > 1.0
+@pytest.mark.parametrize("by", ["ward", ["ward", "sex"]])
+def test_the_chance_of_names_alone_is_paid_for(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta of the noise and of the names of one person alone, in all columns, add up to what is certified."""
+    chances: list[float] = []
+
+    def selection(**stated: Any) -> NameSelection:
+        chances.append(stated["delta"])
+        return NameSelection(**stated)
+
+    monkeypatch.setattr("pais.planning.names.NameSelection", selection)
+    result = pais.count(table([]), by=by, epsilon=1.0, delta=1e-5, random_state=0)
+    assert len(chances) == len([by] if isinstance(by, str) else by)
+    assert result.plan.delta + math.fsum(chances) <= result.certificate.delta == 1e-5
 
 
 @pytest.mark.filterwarnings("ignore")
