@@ -90,6 +90,10 @@ class Unread(Engine):
         self.looks += 1
         raise AssertionError("a row was read")
 
+    def over_carried(self, work: Any) -> Any:
+        self.looks += 1
+        raise AssertionError("a row was read")
+
 
 EXTREME: dict[str, Callable[[], Plan]] = {
     "quiet sum": lambda: Plan(

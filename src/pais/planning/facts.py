@@ -86,15 +86,14 @@ class NoisyCounts:
     def deviation(self) -> float:
         return self.noise.deviation(1)
 
-    @property
-    def by_octave(self) -> FloatArray:
+    def in_octaves(self) -> FloatArray:
         """Noisy number of rows in each octave."""
         return np.asarray(self.counts.reshape(-1, self.bins_per_octave).sum(axis=1))
 
     @property
     def above(self) -> NDArray[np.bool_]:
         """Which octaves have more rows than noise alone would show."""
-        by_octave = self.by_octave
+        by_octave = self.in_octaves()
         log_chance = -np.log(self.risk * octave_weights(by_octave.size))
         return np.asarray(by_octave > sum_bound(self.noise, self.bins_per_octave, log_chance))
 

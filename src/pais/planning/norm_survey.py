@@ -256,7 +256,7 @@ def _joined(noisy: NoisyCounts, octaves: NoisyCounts, moved: float) -> tuple[Noi
     are about the same as those about a center that is much nearer than the octave. Octaves beyond a gap are looked at
     if the last histogram shows where most rows are, and all octaves if it shows none.
     """
-    above, fine = noisy.above, noisy.by_octave
+    above, fine = noisy.above, noisy.in_octaves()
     known = edges()[:-1:BINS_PER_OCTAVE] >= _FAR_FROM_CENTER * moved
     own, other = (noisy.bins_per_octave * noisy.deviation**2) ** -1.0, np.where(known, octaves.deviation**-2.0, 0.0)
     both, variance = (own * fine + other * octaves.counts) / (own + other), 1.0 / (own + other)

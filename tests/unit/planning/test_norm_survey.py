@@ -106,7 +106,7 @@ def test_two_histograms_show_a_group_of_rows_that_one_of_them_hides() -> None:
         better, far = _joined(fine, coarse, 0.0)
         seen.append(far[OCTAVES + 3])
         alone.append(fine.above[OCTAVES + 3])
-        counted.append(better.by_octave[OCTAVES + 3])
+        counted.append(better.in_octaves()[OCTAVES + 3])
     assert np.mean(seen) > 0.8
     assert np.mean(alone) < 0.3
     # The noise of both histograms together: 1 / sqrt(1/160^2 + 1/130^2) = 101.
