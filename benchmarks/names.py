@@ -47,7 +47,7 @@ class People(NamedTuple):
 
     @property
     def rows(self) -> People:
-        """Each pair as a person of its own."""
+        """The same pairs, each of them from a different person."""
         return People(np.arange(len(self.names)), self.names)
 
     @property
@@ -272,7 +272,7 @@ def measure(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
         "names of pais over that of another rule. Met: more than the weighted Gaussian and DP-SIPS, and at least 98 % "
         "of MaxAdaptiveDegree.",
         "Names per person is the power of two that 95 % of the people do not exceed, for all rules. If rows are "
-        "protected, each pair of a person and a name is a row of its own.",
+        "protected, each pair of a person and a name is one row.",
         "With one name per row MaxAdaptiveDegree has nothing to hand back: it is a round with the exact delta, as ours "
         "is. Laplace noise has a lower threshold there, but does not share its price with statistics that follow.",
     ]

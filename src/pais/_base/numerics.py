@@ -69,7 +69,7 @@ def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
 def _directed(x: ArrayLike, y: ArrayLike, *, up: bool, divide: bool = False) -> FloatArray:
     """The smallest double that is not below x * y, or x / y, for numbers >= 0, or the largest that is not above it.
 
-    Near 1e-308, it is one of the nearest two. What is rounded down is finite for finite numbers.
+    Near 1e-308, the result is one of the two nearest doubles. Rounding down finite numbers gives a finite number.
     """
     (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):

@@ -58,7 +58,7 @@ class Column(ABC):
     Attributes
     ----------
     cells, form : str
-        What the cells have to be, for error messages; and what text cells are read as, for the dialect of a file:
+        Error messages name the cells that a column needs by `cells`. A file with a dialect reads text cells as `form`:
         "numbers", "dates" or "text".
     labels, midpoint : tuple
         One label for each coordinate, and the middle of all vectors that a cell can have.

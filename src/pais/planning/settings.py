@@ -76,8 +76,8 @@ class Settings(ABC):
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. With None, each
-        model has a rule of its own, which its settings state.
+        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. With None, the
+        settings of each model state the rule.
     mechanism : {"gaussian", "laplace", "l2"}
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
