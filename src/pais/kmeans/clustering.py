@@ -63,6 +63,14 @@ _SPLIT_COUNT, _WIDE, _EXPLORING_RATIO, _POLISHING_RATIO = 4.0, 1.6, 3.0, 4.0
 # speed). Number of ways to merge the cells that are compared: four cost the same (01ba547).
 _MOST_CELL_POINTS, _LEAST_CELL_POINTS, _MODEL_POINTS, _CANDIDATES = 48, 8, 3000, 2
 
+# What `denoise` removed from a row is more than noise if its energy exceeds that of noise by this many deviations.
+# Between 2 and 4, the medians of eleven sets `far-` of benchmarks.regimes are the same within their noise.
+_ALONE = 3.0
+
+# If the radius is this many times the root mean square norm, some rows are far beyond the others. Then so many of the
+# cells start at this share of the radius, in directions on all sides. Tuned on the sets `far-` of benchmarks.regimes.
+_FAR_RADIUS, _OUTPOSTS, _OUTPOST_NORM = 3.0, 0.25, 0.5
+
 # Largest factor by which the steps of the polishing rounds are lengthened.
 _RELAXATION = 1.8
 
@@ -122,6 +130,16 @@ def _directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
     """Random directions at half the radius: a start that uses no rows. With equal norms, the cells are sectors."""
     direction = rng.standard_normal((n, d))
     return np.asarray(0.5 * radius * direction / np.linalg.norm(direction, axis=1, keepdims=True))
+
+
+def on_all_sides(most: int, d: int, rng: Generator) -> FloatArray:
+    """At most d + 1 unit vectors, which leave no side out if all are taken: corners of a simplex, turned at random."""
+    corner = np.eye(d + 1) - 1.0 / (d + 1)
+    # The corners lie in the d directions with eigenvalue 1.
+    corner = corner @ np.linalg.eigh(corner)[1][:, 1:]
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    turned = (corner / np.linalg.norm(corner, axis=1, keepdims=True)) @ turn
+    return np.asarray(turned[:most])
 
 
 @dataclass(kw_only=True)
@@ -219,8 +237,16 @@ class Clustering:
         start, distance = cells_from_spread(spread, plan.cells, plan.radius, self.rng)
         unseen = plan.mean_square_norm - float(np.square(mean).sum() + np.square(spread).sum())
         distance = math.hypot(distance, math.sqrt(max(unseen, 0.0)))
+        centers = into_ball(mean + start, plan.radius)
+        far: FloatArray = np.empty((0, plan.n_features))
+        if plan.radius > _FAR_RADIUS * math.sqrt(plan.mean_square_norm):
+            far = _OUTPOST_NORM * plan.radius * on_all_sides(int(_OUTPOSTS * plan.cells), plan.n_features, self.rng)
+        # They take the place of the cells nearest to the mean, where most cells are.
+        place = np.argsort(np.square(centers - mean).sum(axis=1), kind="stable")[: len(far)]
+        centers[place] = far
         # Allow for clusters that are far from all starting centers.
-        self._start(spread, into_ball(mean + start, plan.radius), distance, distance * plan.radius)
+        self._start(spread, centers, distance, distance * plan.radius)
+        self.cells.beyond[place] = (_OUTPOST_NORM * plan.radius) ** 2
 
     def _start(self, spread: FloatArray, centers: FloatArray, distance: float, beyond: float) -> None:
         n = len(centers)
@@ -386,7 +412,8 @@ class Clustering:
     def _distances(summary: ResidualSummary, round_: ResidualRound, size: FloatArray, trusted: BoolArray) -> FloatArray:
         """Mean distance / reach of the rows of each cell, shrunk toward the mean over all cells by its noise.
 
-        It is shrunk less if the cells differ more: cells of far clusters can be many times as wide as the others.
+        It is shrunk less if the cells differ more: cells of far clusters can be many times as wide as the others. No
+        distance ends more than its deviation below the measured one, or the clip of a wide cell would be too small.
         """
         clip, noisy = summary.clip, summary.noisy_distances
         total = size[trusted].sum()
@@ -395,7 +422,8 @@ class Clustering:
         seen = float(size[trusted] @ (np.square(own - mean) - error)[trusted] / total)
         variety = max((0.5 * mean) ** 2, seen)
         shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
-        return np.where(trusted, shrunk, mean)
+        least = np.minimum(own, clip) - np.sqrt(error)
+        return np.where(trusted, np.maximum(shrunk, least), mean)
 
     def _update(self, measured: Measured, *, exploring: bool, relax: bool) -> None:
         """Combine old centers and new means in a Kalman step.
@@ -633,11 +661,15 @@ def restore(
     """Give back a part of what `denoise` removed, if its energy is more than that of noise.
 
     The excess energy is the signal in directions that are too weak to be recognised one by one. Rows of larger strength
-    get more of it back. Returns the rows and the noise variance that remains in each.
+    get more of it back. A row that lost clearly more than noise lies where no other row does, such as a small cluster
+    far away. It gets the part back that is not noise. Returns the rows and the noise variance that remains in each.
     """
-    removed, degrees = noisy - shrunk, noisy.shape[1] - left
-    excess = max(0.0, float(np.square(removed).sum() / max(float(degrees.sum()), 1e-9)) - 1.0)
+    removed, degrees = noisy - shrunk, np.maximum(noisy.shape[1] - left, 1e-9)
+    energy = np.square(removed).sum(axis=1)
+    excess = max(0.0, float(energy.sum() / degrees.sum()) - 1.0)
     square = np.square(strength)
     gain = excess * square / square.mean()
     gain = gain / (1.0 + gain)
+    alone = energy > degrees + _ALONE * np.sqrt(2.0 * degrees)
+    gain = np.where(alone, np.maximum(gain, 1.0 - degrees / np.maximum(energy, 1e-300)), gain)
     return shrunk + gain[:, None] * removed, left + gain * degrees
