@@ -425,8 +425,10 @@ class Clustering:
         """
         clip, noisy = summary.clip, summary.noisy_distances
         total = size[trusted].sum()
-        mean = max(float(noisy[trusted].sum() / total), 1e-3 * float((clip * size)[trusted].sum() / total))
-        own, error = np.maximum(noisy / size, 0.0), np.square(round_.distance_noise.deviation(1) * clip / size)
+        noise = round_.distance_noise.deviation(1) * clip
+        # A mean below its noise says little, and the clips of all cells would follow it.
+        mean = max(float(noisy[trusted].sum()), float(np.linalg.norm(noise[trusted]))) / total
+        own, error = np.maximum(noisy / size, 0.0), np.square(noise / size)
         seen = float(size[trusted] @ (np.square(own - mean) - error)[trusted] / total)
         variety = max((0.5 * mean) ** 2, seen)
         shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
