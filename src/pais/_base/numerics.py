@@ -180,9 +180,9 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     With a = L/mu - mu/2 and b = a + mu, e^L phi(b) = phi(a). The difference of the two tails is therefore
     phi(a) (mills(a) - mills(b)), which can be computed without cancellation or underflow.
     """
-    if np.shape(log_ratio) == np.shape(mu) == (1,):
-        one = log_gaussian_delta_at(float(log_ratio[0]), float(mu[0]))
-        return np.array(one[:1]), np.array(one[1:])
+    if np.shape(log_ratio) == np.shape(mu) in ((1,), (2,)):
+        pairs = [log_gaussian_delta_at(*pair) for pair in zip(log_ratio.tolist(), mu.tolist(), strict=True)]
+        return np.array([value for value, _ in pairs]), np.array([error for _, error in pairs])
     # Beyond 1e150 squares overflow, and the divergence is zero or one to any precision.
     mu = np.minimum(np.maximum(mu, 1e-150), 1e150)
     centre = np.minimum(log_ratio / mu, 1e150)
