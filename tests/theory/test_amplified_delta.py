@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pais
+from pais._base.numerics import log_gaussian_delta, log_gaussian_delta_at
 from tests.support.oracles import add_delta, remove_delta
 
 CASES = [
@@ -111,3 +112,16 @@ def test_probability_below_delta_gives_epsilon_zero() -> None:
 def test_delta_that_underflows_is_reported_above_zero() -> None:
     assert 0.0 < pais.amplified_delta(1000.0, 1.0, 1.0) < 1e-300
     assert pais.amplified_delta(0.0, 1e9, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.05, 0.49, 0.51, 1.0, 4.0, 30.0, 300.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.1, 1.0, 10.0, 100.0])
+def test_the_divergence_of_one_pair_and_of_many_is_within_its_error_of_the_exact_one(epsilon: float, mu: float) -> None:
+    value, error = log_gaussian_delta_at(epsilon, mu)
+    values, errors = log_gaussian_delta(np.full(3, epsilon), np.full(3, mu))
+    with mp.workdps(400):
+        exact = mp.log(remove_delta(epsilon, mu, 1.0))
+        assert abs(mp.mpf(value) - exact) <= error
+        assert abs(mp.mpf(float(values[1])) - exact) <= errors[1]
+    assert 0.0 < error <= 1e-9 * max(1.0, abs(value))
+    assert error == pytest.approx(errors[1], rel=1e-9)

@@ -248,6 +248,9 @@ class KMeansSettings(SampleSettings):
         """The sample sizes considered and the best of them, if the size is left open."""
         if self.sample_size is not None or isinstance(self.sampling, Rule) or self.sampling == "none":
             return None
+        if norms.n_rows <= LEAST_ROWS:
+            # No smaller sample is considered.
+            return None
         if self.algorithm == "paper":
             rounds: tuple[RoundCosts, ...] = (plain_prediction(inputs, self.n_iterations),)
         else:

@@ -281,6 +281,8 @@ class RowGrid:
         # One column for each point, so that the scores of a center are contiguous. Its last entry multiplies -|c|^2.
         self._columns = np.ones((rows.shape[1] + 1, len(rows)))
         self.squares = np.empty(len(rows))
+        # By the first row of a part: which cell its rows are in. Built once for each number of cells.
+        self._members: dict[int, sparse.csc_array] = {}
 
         def fill(part: slice) -> None:
             points = np.trunc(rows[part] * self.per_unit)
@@ -318,6 +320,16 @@ class RowGrid:
     def distances(self, centers: FloatArray, label: IntArray, rows: slice) -> FloatArray:
         """Distance of order 1 of these rows to their centers, in steps."""
         return np.asarray(np.abs(self._columns[:-1, rows] - centers.T[:, label]).sum(axis=0))
+
+    def total(self, label: IntArray, k: int, steps: IntArray, rows: slice) -> IntArray:
+        """Sum of the steps of these rows in each of k cells."""
+        first, n = rows.start or 0, label.size
+        member = self._members.get(first)
+        if member is None or member.shape != (k, n):
+            ones, cells, ends = np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int32), np.arange(n + 1)
+            member = self._members[first] = sparse.csc_array((ones, cells, ends), shape=(k, n))
+        member.indices[:] = label
+        return np.asarray(member @ steps)
 
     def _best(self, centers: FloatArray, rows: slice) -> tuple[IntArray, IntArray]:
         """Index and score of the best of at most 2**_INDEX_BITS centers."""
@@ -361,7 +373,7 @@ class LloydSample:
         k = len(centers)
         grid = self._grid.of_centers(centers)
         label = np.concatenate(self._grid.in_parts(lambda rows: self._grid.assign(grid, rows)[0]))
-        counts, sums = _total(label, k, self._counts[:, None]), _total(label, k, self._sums)
+        counts, sums = (self._grid.total(label, k, steps, slice(None)) for steps in (self._counts[:, None], self._sums))
         counts = round_.count_noise.added_to(counts, self._count_lattice, bits)[:, 0]
         sums = round_.sum_noise.added_to(sums, self._sum_lattice, bits)
         return Summary(noisy_counts=self._count_lattice.decode(counts), noisy_sums=self._sum_lattice.decode(sums))
@@ -532,7 +544,7 @@ class ResidualSample:
             change = self._change(clipped + (rows.start or 0), label[clipped], ratio[clipped], cells)
             # Whole numbers: what is added for this round is subtracted again exactly.
             steps[clipped, 2:] += change
-            total: IntArray = _total(label, len(cells.grid), steps)
+            total = self._grid.total(label, len(cells.grid), steps, rows)
             steps[clipped, 2:] -= change
             total[:, 2:] -= total[:, :1] * cells.origin
             return total
@@ -560,9 +572,3 @@ class _CellChoices:
     def origin(self) -> IntArray:
         """Subtracted from the points of each cell."""
         return np.where(self.whole[:, None], 0.0, self.grid).astype(np.int64)
-
-
-def _total(label: IntArray, k: int, steps: IntArray) -> IntArray:
-    """Sum of the steps of the rows in each cell."""
-    ones, ends = np.ones(label.size, dtype=np.int64), np.arange(label.size + 1)
-    return np.asarray(sparse.csc_array((ones, label, ends), shape=(k, label.size)) @ steps)

@@ -81,6 +81,10 @@ _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
 # few numbers are held in memory, so all of them are counted. A sample of 6 million numbers takes 48 MB (c347aa2).
 _SAMPLED_FROM, _SAMPLED_NUMBERS, _HELD_NUMBERS = 1 << 20, 6 << 20, MOST_WHOLE
 
+# Numbers of the rows that are held for this sample: so many more that noise on the number of rows hardly ever asks for
+# a row that is not held, which would take another pass.
+_CANDIDATE_NUMBERS = 8 << 20
+
 # Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
 _MANY_ROWS = 106.0
 
@@ -208,7 +212,7 @@ class NormStage(Stage):
     joined: bool = False
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, IntArray, IntArray]:
-        engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM)
+        engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM, most=_CANDIDATE_NUMBERS)
         return engine, *_first_pass(engine, self.origin, bits)
 
     def release(

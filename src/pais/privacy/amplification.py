@@ -24,6 +24,7 @@ from pais._base.numerics import (
     FloatArray,
     log_expm1,
     log_gaussian_delta,
+    log_gaussian_delta_at,
     mills,
     round_up,
     secant_guess,
@@ -179,11 +180,20 @@ def largest_shift(epsilon: float, delta: float) -> float:
     """
     log_delta, ratio = math.log(delta), np.array([epsilon])
 
-    def excess(log_shift: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
-        value, error = log_gaussian_delta(ratio, np.exp(log_shift))
-        return np.asarray(value + error - log_delta)
+    def excess_at(log_shift: float) -> float:
+        value, error = log_gaussian_delta_at(epsilon, float(np.exp(log_shift)))
+        return value + error - log_delta
 
-    guess, width = np.log(approximate_shift(ratio, np.array([log_delta]))), 1e-3
+    guess, tolerance = np.log(approximate_shift(ratio, np.array([log_delta]))), 1e-12
+    # Both sides of the guess, a bracket as narrow as that of the search below.
+    at, side = float(guess[0]), 0.4 * max(tolerance, 2.0 * ULP * (abs(float(guess[0])) + 1e-3))
+    if excess_at(at - side) <= 0.0 < excess_at(at + side):
+        return float(np.exp(at - side)) * (1.0 - 1e-13)  # [note: kept-1]
+
+    def excess(log_shift: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
+        return np.array([excess_at(value) for value in log_shift.tolist()])
+
+    width = 1e-3
     values = excess(guess + np.array([-width, width]))
     # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for the ends is short.
     while not values[0] <= 0.0 < values[1]:
@@ -195,7 +205,7 @@ def largest_shift(epsilon: float, delta: float) -> float:
         guess + width,
         value_low=values[:1],
         value_high=values[1:],
-        tolerance=1e-12,
+        tolerance=tolerance,
         guess=guess,
     )  # [note: kept-1]
     return float(np.exp(low[0])) * (1.0 - 1e-13)
@@ -289,13 +299,21 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
     low = np.zeros_like(mu)
     # The divergence is below Phi(mu/2 - L/mu), which equals the target at this L.
     high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300  # [note: inverse-3]
+    guess = _approximate_log_ratio(log_target, mu, high)
+    # Most guesses are so good that the root is between both sides of them.
+    side = 0.4 * np.maximum(_INVERSE_TOLERANCE * np.min(high), 2.0 * ULP * high)
+    answer = guess + side  # [note: inverse-4]
+    near = (guess > side) & (answer < high) & (excess(guess - side, every_index) <= 0.0)
+    near &= excess(answer, every_index) > 0.0
+    if np.all(near):
+        return answer
     value_low = excess(low, every_index)
     value_high = excess(high, every_index)
     # Elements that meet the target at L = 0 need no search. If rounding error hides the root at the
     # upper end of the bracket, keep the upper end, which is the safe side.
     done = (value_low >= 0.0) | (value_high <= 0.0)
-    answer = np.where(value_low >= 0.0, low, high)
-    unsolved = np.flatnonzero(~done)
+    answer = np.where(near, answer, np.where(value_low >= 0.0, low, high))
+    unsolved = np.flatnonzero(~done & ~near)
     if unsolved.size:
         # [note: inverse-4]
         _, answer[unsolved] = shrink_bracket(
@@ -305,7 +323,7 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
             value_low=value_low[unsolved],
             value_high=value_high[unsolved],
             tolerance=_INVERSE_TOLERANCE * float(np.min(high[unsolved])),
-            guess=_approximate_log_ratio(log_target[unsolved], mu[unsolved], high[unsolved]),
+            guess=guess[unsolved],
         )
     return answer
 
@@ -371,22 +389,28 @@ def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, r
 
 def _price(epsilon: float, pivot: float, shift: float, mu: float, delta: float) -> float:
     """`joint_delta` for rounds within (pivot, delta), if the divergence of `mu` at `pivot` is at least `delta`."""
-    both = round_up(np.array([math.hypot(mu, shift)]), 8.0)
-    value, error = log_gaussian_delta(np.array([epsilon]), both)
+    both = float(round_up(np.array(math.hypot(mu, shift)), 8.0))
+    value, error = log_gaussian_delta_at(epsilon, both)
     # No delta is above 1. The error bound of an absurd shift is large.
-    composed = float(np.exp(np.minimum(value + error, 0.0))[0])  # [note: joint-survey-2]
+    composed = float(np.exp(min(value + error, 0.0)))  # [note: joint-survey-2]
+    at, masses, beyond = _cells_of_loss(epsilon, pivot, shift)
+    values, errors = log_gaussian_delta(at, np.full_like(at, mu))
+    # The lower edge of a cell has the smallest divergence. Nothing is known of the cell below the first edge.
+    missing = np.append(delta, np.maximum(delta - np.exp(values - errors), 0.0))  # [note: joint-survey-3]
+    total = composed + float(masses @ missing) + delta * beyond
+    return min(total + _ROOM * (composed + delta), 1.0)  # [note: joint-survey-4]
+
+
+@functools.lru_cache(maxsize=4)
+def _cells_of_loss(epsilon: float, pivot: float, shift: float) -> tuple[FloatArray, FloatArray, float]:
+    """Epsilon minus the loss of the survey at the lower edges of its cells, their masses, and that beyond the last."""
     apart = (epsilon - pivot) / shift
     last = apart - 0.5 * shift + 8 * ULP * (abs(apart) + shift)
     edges = np.append(_EDGES[last > _EDGES], last)
     loss = shift * (0.5 * shift + edges[:-1])
     at = epsilon - loss + 16 * ULP * (epsilon + np.abs(loss))
-    value, error = log_gaussian_delta(at, np.full_like(at, mu))
-    # The lower edge of a cell has the smallest divergence. Nothing is known of the cell below the first edge.
-    missing = np.append(delta, np.maximum(delta - np.exp(value - error), 0.0))  # [note: joint-survey-3]
     masses = np.diff(special.ndtr(edges), prepend=0.0)
-    beyond = delta * special.ndtr(0.5 * shift - (epsilon + pivot) / shift)
-    total = composed + float(masses @ missing) + float(beyond)
-    return min(total + _ROOM * (composed + delta), 1.0)  # [note: joint-survey-4]
+    return at, masses, float(special.ndtr(0.5 * shift - (epsilon + pivot) / shift))
 
 
 def _covering_shift(epsilon: float, delta: float) -> float:
@@ -394,8 +418,8 @@ def _covering_shift(epsilon: float, delta: float) -> float:
     mu, margin = largest_shift(epsilon, delta), 1e-12
     while True:
         raised = mu * (1.0 + margin)
-        value, error = log_gaussian_delta(np.array([epsilon]), np.array([raised]))
-        if value[0] - error[0] >= math.log(delta) + 4 * ULP * abs(math.log(delta)):  # [note: joint-survey-1]
+        value, error = log_gaussian_delta_at(epsilon, raised)
+        if value - error >= math.log(delta) + 4 * ULP * abs(math.log(delta)):  # [note: joint-survey-1]
             return raised
         margin *= 4.0
 
@@ -412,14 +436,14 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     shift = validate.positive("survey_shift", survey_shift)
     most = largest_shift(epsilon, delta)
 
-    def rounds_delta(mu: FloatArray) -> float:
-        value, error = log_gaussian_delta(np.array([epsilon]), mu)
-        return float(np.exp(value - error)[0])
+    def rounds_delta(mu: float) -> float:
+        value, error = log_gaussian_delta_at(epsilon, mu)
+        return float(np.exp(value - error))
 
     def excess(log_share: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
         # Searching for the shift needs no inverse: the shift covers the delta that is computed from it.
-        mu = most * np.exp(log_share)
-        price = _price(epsilon, epsilon, shift, float(mu[0]), rounds_delta(mu))
+        mu = most * float(np.exp(log_share[0]))
+        price = _price(epsilon, epsilon, shift, mu, rounds_delta(mu))
         return np.array([math.log(price / delta) if price <= delta else max(math.log(price / delta), ULP)])
 
     # Where the squares of the shifts add up to that of the target, the first term of the price alone is delta.
@@ -434,7 +458,7 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
         low, _ = shrink_bracket(
             excess, high - step, high, **ends, tolerance=_TOLERANCE, guess=guess
         )  # [note: joint-survey-5]
-        rounds = rounds_delta(most * np.exp(low)) * (1.0 - _ROOM)
+        rounds = rounds_delta(most * float(np.exp(low[0]))) * (1.0 - _ROOM)
         if rounds > _LEAST_SHARE * delta:
             return rounds
     raise UnreachableError(

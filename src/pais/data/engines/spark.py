@@ -449,7 +449,7 @@ class SparkEngine(Engine):
         work = functools.partial(label_batches, reading, label, name)
         return self._selected(reading, carry=columns).mapInArrow(work, schema).toDF(*columns, name)
 
-    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+    def collecting(self, random_state: RandomState | BitSource, *, stream: int = 0, most: int | None = None) -> Engine:
         """Return an engine that collects candidates for a release, unless units or carried columns need the rows again.
 
         The candidates come with the second pass of a survey. Its first pass counts the rows, which limits them.
