@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -167,3 +168,46 @@ def test_the_certificate_states_all_of_delta() -> None:
     assert result.certificate.delta == pytest.approx(1e-6, rel=1e-9)
     assert result.certificate.epsilon <= 1.0
     assert json.loads(result.certificate.to_json())["delta"] == result.certificate.delta
+
+
+@pytest.mark.parametrize("what", ["count", "mean", "describe", "histogram"])
+def test_the_line_of_a_release_counts_all_coordinates(what: str) -> None:
+    """Noise alone exceeds the line by less than one row as often as delta says: 40,000 names of one row each."""
+    table = pa.table({"ward": [f"n{number}" for number in range(40_000)], "age": np.full(40_000, 50.0)})
+    columns = {} if what == "count" else {"columns": {"age": (0, 100)}}
+    delta = 2e-3
+    result = getattr(pais, what)(table, by="ward", epsilon=1.0, delta=delta, random_state=4, **columns)
+    assert result.rows is not None
+    n_found = len(set(result.rows.levels[0])) - 1
+    assert n_found <= delta * 40_000 + 4 * math.sqrt(delta * 40_000)
+    # The line of several whole counts is a bound, which noise reaches less often.
+    assert n_found >= 1 or what == "histogram"
+
+
+def test_published_totals_replace_those_of_the_release() -> None:
+    """Values of found names have the noise of the names, and "other" has all rows of the others."""
+    table = rows()
+    wards = pd.Series(table["ward"].to_pylist()).value_counts()
+    found = pais.count(table, by="ward", epsilon=1.0, delta=1e-5, random_state=1)
+    value, error = found.value, found.standard_error
+    names = [name for name in value.index if name != "other"]
+    assert np.abs(value[names] - wards[names]).max() < 15.0
+    assert error[names].to_numpy() == pytest.approx(pais.geometric_noise(epsilon=0.96).deviation(1))
+    assert abs(value["other"] - (wards.sum() - wards[names].sum())) < 200.0
+    assert "on those of 'other'" in found.noise
+    mixed = pais.count(
+        table.append_column("sex", pa.array(["f", "m"] * 3000)),
+        by={"sex": ["f", "m"], "ward": pais.names()},
+        epsilon=1.0,
+        delta=1e-5,
+        random_state=1,
+    )
+    by_ward = mixed.value.groupby(level=1).sum()
+    shared = [name for name in names if name in by_ward.index]
+    assert len(shared) > 5
+    assert np.abs(by_ward[shared] - wards[shared]).max() < 25.0
+
+
+def test_a_plan_of_a_sum_describes_itself() -> None:
+    result = pais.sum(rows(), {"age": (0, 100)}, by="ward", epsilon=1.0, random_state=1)
+    assert "sums, with noise" in result.explain()

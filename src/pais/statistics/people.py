@@ -164,7 +164,8 @@ class PeopleSettings(TotalSettings):
         shares: tuple[ClippedShare, ...] = ()
         if "ends" in facts.found:
             counted, totals = facts.found["ends"]
-            ends = EndCounts.of(totals, counted, fields._replace(by=()), max_rows=1, spare=0.0)
+            parts = [(np.ones(len(totals), dtype=bool), counted)]
+            ends = EndCounts.of(totals, parts, fields._replace(by=()), max_rows=1, spare=0.0)
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
             cautions += ends.cautions(spreads, plan.unit, recipe.title, added=spreads)
