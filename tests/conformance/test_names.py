@@ -208,6 +208,36 @@ def test_published_totals_replace_those_of_the_release() -> None:
     assert np.abs(by_ward[shared] - wards[shared]).max() < 25.0
 
 
+def test_stated_numbers_of_groups_make_counts_of_people_as_good_as_listed_ones() -> None:
+    table = pa.table({"person": np.arange(6000), "ward": rows()["ward"]})
+    wards = pd.Series(table["ward"].to_pylist()).value_counts()
+    found, unstated = (
+        pais.count_people(table, by="ward", unit="person", epsilon=1.0, random_state=1, **stated)
+        for stated in ({"max_groups_per_unit": 1}, {})
+    )
+    names = [name for name in found.value.index if name != "other"]
+    listed = {"by": {"ward": names}, "unit": "person", "max_groups_per_unit": 1}
+    listed_error = pais.count_people(table, epsilon=1.0, random_state=1, **listed).standard_error
+    assert found.standard_error[names].max() <= 1.05 * listed_error.min()
+    assert len(names) > len(unstated.value)
+    assert np.abs(found.value[names] - wards[names]).max() < 15.0
+    assert found.interval()[0]["other"] < wards.sum() - wards[names].sum() < found.interval()[1]["other"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"max_groups_per_unit": 2}, "Pass the column that names them as unit"),
+        ({"max_groups_per_unit": 0, "unit": "person"}, "positive integer"),
+        ({"max_groups_per_unit": 1 << 17, "unit": "person"}, "Pass a number up to 65,536"),
+        ({"max_groups_per_unit": 2, "unit": "person", "by": {"ward": ["ward 1"]}}, "Leave it out"),
+    ],
+)
+def test_numbers_of_groups_that_mean_nothing_are_refused(stated: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pais.count(rows(), **{"by": "ward", **stated})
+
+
 def test_a_plan_of_a_sum_describes_itself() -> None:
     result = pais.sum(rows(), {"age": (0, 100)}, by="ward", epsilon=1.0, random_state=1)
     assert "sums, with noise" in result.explain()

@@ -113,6 +113,20 @@ def test_a_person_uses_nearly_all_of_the_price() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("most", [1, 3])
+def test_counts_of_people_by_name_stay_within_the_price(record: str, most: int) -> None:
+    def people(rows: Any, **more: Any) -> Any:
+        return pais.count_people(rows, by="ward", max_groups_per_unit=most, **more)
+
+    report = replayed(people, RECORDS[record], unit="person")
+    assert not report.violates, str(report)
+    assert {move.chance for move in report.moves} == {DELTA}
+    if record == "frequent":
+        assert report.used >= 0.95 / most
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_names_with_totals_use_all_of_the_price() -> None:
     """Of a row with a name of its own all of delta, and of others nearly all of epsilon, and no more."""
     for what in ("count", "mean"):

@@ -46,8 +46,32 @@ _ROOM = 1.0 + 1e-9
 MOST_NAMES = 1 << 16
 
 
+class _Cut:
+    """A rule by which at most `max_names` names of a person count."""
+
+    max_names: int
+
+    def cut(
+        self, people: IntArray, names: IntArray, bits: BitSource, *, turns: Words64 | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both.
+
+        `turns` are random words of the pairs, for a run that is not private.
+        """
+        # Only people with more names than count need the order.
+        many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
+        owners = people[many]
+        order = np.lexsort((bits.words64(many.size) if turns is None else turns[many], owners))
+        owners = owners[order]
+        first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
+        rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
+        kept = np.ones(people.size, dtype=bool)
+        kept[many[order]] = rank < self.max_names  # [note: names-1]
+        return people[kept], names[kept]
+
+
 @dataclass(frozen=True, kw_only=True)
-class NameSelection:
+class NameSelection(_Cut):
     """Rounds of noisy weights that publish names. Public.
 
     Attributes
@@ -138,24 +162,6 @@ class NameSelection:
         """Number of people with one name each from which a name is published with a probability of one half."""
         return self.lines[-1]
 
-    def cut(
-        self, people: IntArray, names: IntArray, bits: BitSource, *, turns: Words64 | None = None
-    ) -> tuple[IntArray, IntArray]:
-        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both.
-
-        `turns` are random words of the pairs, for a run that is not private.
-        """
-        # Only people with more names than count need the order.
-        many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
-        owners = people[many]
-        order = np.lexsort((bits.words64(many.size) if turns is None else turns[many], owners))
-        owners = owners[order]
-        first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
-        rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
-        kept = np.ones(people.size, dtype=bool)
-        kept[many[order]] = rank < self.max_names  # [note: names-1]
-        return people[kept], names[kept]
-
     def published(self, people: IntArray, names: IntArray, bits: BitSource) -> IntArray:
         """The numbers of the names that are published, in ascending order.
 
@@ -229,7 +235,7 @@ def _weights_by_number(max_names: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountLine:
+class CountLine(_Cut):
     """The line for names that are published with their totals: if the noisy count of a name is above it. Public.
 
     Attributes
@@ -242,28 +248,32 @@ class CountLine:
         Largest probability that a name is published which one person alone has.
     step : float
         Step of the lattice to which the noise of a coordinate is rounded.
+    max_names : int
+        Names of a person that count. Noise has to cover as many counts.
 
     Notes
     -----
-    Guarantee. The count of a name of one person alone is above the line with a probability of at most `delta`:
-    `tests/theory/test_names.py`.
+    Guarantee. The count of a name of one person alone is above the line with a probability of at most `delta`, for all
+    names of the person together: `tests/theory/test_names.py`.
     """
 
     noise: NoiseLaw
     n: int = 1
     delta: float
     step: float = 1.0
-    max_names = 1
+    max_names: int = 1
 
     @functools.cached_property
     def line(self) -> float:
         """The count above which a name is published."""
         low, high = 0.0, self.noise.deviation(1)
-        while self._tail(high) > self.delta:
+        # Noise of several names of one person is independent.
+        each = -math.expm1(math.log1p(-self.delta) / self.max_names) / _ROOM  # [note: names-15]
+        while self._tail(high) > each:
             low, high = high, 2.0 * high
         for _ in range(60):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._tail(middle) <= self.delta else (middle, high)
+            low, high = (low, middle) if self._tail(middle) <= each else (middle, high)
         return float(1.0 + high * _ROOM)  # [note: names-12]
 
     @property
@@ -303,6 +313,9 @@ class CountLine:
             middle = 0.5 * (low + high)
             likely = self.tail(noisy - middle - self.step) >= chance * self.tail(self.line - middle)
             low, high = np.where(likely, low, middle), np.where(likely, middle, high)
+        if isinstance(self.noise, GeometricNoise) and self.n == 1:
+            # The next whole number is the least that is likely.
+            low = np.where(low > 1.0, np.floor(low + 1e-6) + 1.0, 1.0)
         return low
 
 

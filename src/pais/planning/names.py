@@ -24,6 +24,7 @@ from pais.data.schema import Schema
 from pais.data.units import HashIndex, UnitHash
 from pais.mechanisms.blocks import Bins, Levels, Rows, Split, VectorStatistic
 from pais.mechanisms.names import CountLine, NameSelection, max_names_of
+from pais.mechanisms.noise import geometric_noise
 from pais.planning.facts import Stage, SurveyNoise
 
 # Share of the stage for the number of names that people have, if it is not stated. Chosen by eye: THEORY names 2 % of
@@ -49,12 +50,12 @@ def sorted_unique(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class NamedTotals(NamedTuple):
     """Noisy totals that were published with names, of shape (names, groups of other columns, coordinates). Public.
 
-    `counting` is the block of the mechanism whose sum is the count that decided.
+    `counting` is the block of the mechanism whose sum is the count that decided. Counts of people have no mechanism.
     """
 
     totals: FloatArray
-    mechanism: VectorStatistic
-    counting: int
+    mechanism: VectorStatistic | None = None
+    counting: int = 0
 
 
 class FoundNames(NamedTuple):
@@ -71,7 +72,7 @@ class FoundNames(NamedTuple):
     released: NamedTotals | None = None
 
     @classmethod
-    def of(cls, texts: Sequence[str], scores: FloatArray, selection: NameSelection) -> FoundNames:
+    def of(cls, texts: Sequence[str], scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The names in their order, which does not depend on the order of the rows."""
         pairs = sorted(zip(texts, scores.tolist(), strict=True))  # [note: names-9]
         return cls(tuple(text for text, _ in pairs), selection, tuple(score for _, score in pairs))
@@ -159,10 +160,7 @@ class NameStage(Stage):
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
         selection = NameSelection(shift=rest.shift, delta=delta, max_names=max_names)
-        turns = None
-        if table.keys is not None:
-            # Other people's names are cut in the same way, whoever is in the table. NOT PRIVATE.
-            turns = mixed64(table.owners[people] + mixed64(table.keys[names] + bits.words64(1)))
+        turns = table.turns(people, names, bits)
         return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
 
 
@@ -241,6 +239,46 @@ class TotalsStage(NameStage):
         assert engine.schema is not None
         listed = engine.schema.with_columns([table.column.listed(names)])
         return engine.with_schema(listed), {table.column.name: found}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleStage(NameStage):
+    """The names of one column, published with the number of people who have them, if that is above a line.
+
+    People have at most `max_names` names, which is stated. The noise is pure.
+
+    Notes
+    -----
+    Guarantee. A person moves the counts of names by what the noise of the stage pays for, and publishes names of their
+    own with a chance of at most `delta`: `tests/conformance/test_replay_names.py`.
+    """
+
+    max_names: int
+
+    def release(
+        self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, dict[str, FoundNames]]:
+        (table,), own = totals, bits if bits.private else bit_source(int(bits.words64(1)[0]))
+        line = people_line(noise.epsilon, self.delta, self.max_names)
+        people, names = table.people_and_names()
+        _, names = line.cut(people, names, own, turns=table.turns(people, names, own))
+        counts = np.bincount(names)
+        # A name that nobody has left gets no noise.
+        alive = np.flatnonzero(counts)
+        named = None if table.keys is None else Named(table.keys[alive], counts[alive], self.delta)
+        scores = line.noise.added_to(counts[None, alive], Lattice(step=1.0), own, names=named)[0].astype(np.float64)
+        above = scores > line.line
+        found = table.found(alive[above], scores[above], line)
+        found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
+        assert engine.schema is not None
+        listed = engine.schema.with_columns([table.column.listed(found.names)])
+        return engine.with_schema(listed), {table.column.name: found}
+
+
+def people_line(epsilon: float, delta: float, max_names: int) -> CountLine:
+    """The line for numbers of people, each of whom has at most `max_names` names."""
+    # A person changes as many counts by one.
+    return CountLine(noise=geometric_noise(epsilon=epsilon, sensitivity=max_names), delta=delta, max_names=max_names)
 
 
 def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tuple[int, CountLine]:
@@ -366,7 +404,13 @@ class _NamesOfPeople:
         pairs = sorted_unique(np.concatenate(self._pairs))
         return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64)
 
-    def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection) -> FoundNames:
+    def turns(self, people: IntArray, names: IntArray, bits: BitSource) -> Words64 | None:
+        """Random words of pairs for a run that is not private: those of other people, whoever is in the table."""
+        if self.keys is None:
+            return None
+        return mixed64(self.owners[people] + mixed64(self.keys[names] + bits.words64(1)))
+
+    def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The texts of published names."""
         return FoundNames.of(self._texts[0].take(pa.array(numbers)).to_pylist(), scores, selection)
 

@@ -37,7 +37,7 @@ def _note(name: str, found: FoundNames, many: str) -> str:
         f"a name in {name!r} that fewer than about {rounded_up(selection.half_found)} {many} have is probably not "
         f"shown; its rows are in {OTHER!r}"
     )
-    if selection.max_names == 1:
+    if selection.max_names == 1 or isinstance(selection, CountLine):
         return text
     most = rounded_up(math.sqrt(selection.max_names) * selection.half_found)
     return f"{text}. If these {many} have {selection.max_names} names or more each, it can take about {most} of them"
@@ -84,8 +84,8 @@ class Published(NamedTuple):
 
     line: CountLine
     scores: FloatArray
-    n_blocks: int
-    counting: int
+    n_blocks: int = 1
+    counting: int = 0
 
     def ends(
         self, low: FloatArray, high: FloatArray, level: float, *, is_linear: bool
@@ -100,7 +100,7 @@ class Published(NamedTuple):
         if is_linear:
             least = self.line.least_counts(self.scores, chance)
             if self.line.n == 1:
-                return np.minimum(low, np.floor(least)[:, None]), high
+                return np.minimum(low, least[:, None]), high
             # Where the count is far above the line, this is the quantile of the noise.
             usual = self.line.least_counts(self.scores + _FAR * self.line.line, chance) - _FAR * self.line.line
             return low - np.maximum(usual - least, 0.0)[:, None], high
@@ -161,7 +161,9 @@ def with_published(
     if found is None or found.released is None or not found.names:
         return totals, [(np.ones(len(totals), dtype=bool), mechanism)], None
     assert isinstance(found.selection, CountLine)
-    sizes, released = [level.n_levels for level in fields.levels], found.released
+    released, law = found.released, found.released.mechanism
+    assert law is not None
+    sizes = [level.n_levels for level in fields.levels]
     place = [field.column.name in _found(facts) for field in fields.by].index(True)
     joined, scores = totals.reshape(*sizes, -1).copy(), np.full(sizes, math.nan)
     own = np.moveaxis(joined, place, 0)[:-1]
@@ -170,7 +172,16 @@ def with_published(
     own[...] = np.reshape(found.scores, (-1, *np.ones(own.ndim - 1, dtype=int)))
     is_own, scores = ~np.isnan(scores.ravel()), scores.ravel()
     published = Published(found.selection, scores[is_own], n_blocks, released.counting)
-    return joined.reshape(totals.shape), [(is_own, released.mechanism), (~is_own, mechanism)], published
+    return joined.reshape(totals.shape), [(is_own, law), (~is_own, mechanism)], published
+
+
+def published_counts(facts: Findings) -> Published | None:
+    """The numbers of people that were published with names, in their order; None if there are none."""
+    found = next((one for one in _found(facts).values() if one.released is not None), None)
+    if found is None or not found.names:
+        return None
+    assert isinstance(found.selection, CountLine)
+    return Published(found.selection, np.array(found.scores))
 
 
 def _found(facts: Findings) -> Mapping[str, FoundNames]:

@@ -45,6 +45,7 @@ def mean(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -72,6 +73,9 @@ def mean(
     unit, max_rows_per_unit : optional
         Who is protected: see `pais.source`. By default every person counts once, and their rows share one weight. With
         `max_rows_per_unit` M, every row of a person with m rows has the weight M / max(M, m).
+    max_groups_per_unit : int, optional
+        For groups that nobody listed: the number of names of a person that count when names are looked for. It is
+        found privately if it is not stated.
     missing : {"drop", "midpoint", "error"}
         "drop" leaves out a missing cell, as pandas does, and keeps the other cells of its row. "midpoint" and "error"
         work as in `pais.source`. Then all columns have the same number of cells, and means of several columns have
@@ -119,6 +123,7 @@ def count(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -155,6 +160,7 @@ def count_people(
     rows: object,
     *,
     unit: str | Unit | None = None,
+    max_groups_per_unit: int | None = None,
     by: By = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
@@ -173,6 +179,9 @@ def count_people(
     by : str, sequence of str or mapping, optional
         Columns with public categories, which form groups, as in `pais.mean`. A person with rows in several groups
         counts in each of them. How many groups a person has is found privately, for a small part of epsilon.
+    max_groups_per_unit : int, optional
+        State how many groups of a person count instead. With few groups and names that nobody listed, the counts then
+        have nearly the noise of listed groups.
     missing, epsilon, delta, ledger, random_state : optional
         As in `pais.mean`.
 
@@ -200,6 +209,7 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -245,6 +255,7 @@ def variance(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -277,6 +288,7 @@ def histogram(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -318,6 +330,7 @@ def covariance(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -350,6 +363,7 @@ def describe(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,

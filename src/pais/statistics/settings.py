@@ -34,6 +34,7 @@ from pais.data.units import Unit, most_units, people_concern, people_word
 from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.base import Mechanism, exact_epsilon
 from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.names import MOST_NAMES
 from pais.mechanisms.noise import (
     GaussianNoise,
     GeometricNoise,
@@ -84,9 +85,9 @@ _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 # them, the noise of what follows grows by 4.5 %.
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 
-# Share of epsilon, or of the squared Gaussian shift, for names that are published with their totals; the rest is for
-# "other". The error of a published total is 4 to 5 % above that of a listed group.
-_TOTALS_SHARE = 0.96
+#: Share of epsilon, or of the squared Gaussian shift, for names that are published with their totals; the rest is for
+#: "other". The error of a published total is 4 to 5 % above that of a listed group.
+TOTALS_SHARE = 0.96
 
 # The values of "other" beyond bounds are this many times as important as with listed groups, because the noise of the
 # share of all values beyond bounds is mostly that of "other". Chosen by eye.
@@ -124,7 +125,7 @@ class TableSettings(ABC):
         What is stated about the columns.
     columns, by : tuple of str
         The summarised columns, and those whose categories form groups.
-    unit, max_rows_per_unit, missing, epsilon
+    unit, max_rows_per_unit, max_groups_per_unit, missing, epsilon
         As in `pais.mean`.
     by_cell : bool
         Whether a missing value leaves out its cell alone, or its row.
@@ -138,6 +139,7 @@ class TableSettings(ABC):
     missing: Missing
     epsilon: float
     by_cell: bool = True
+    max_groups_per_unit: int | None = None
 
     @classmethod
     def released(
@@ -265,7 +267,8 @@ class TableSettings(ABC):
             return []
         share = self.names_share / part
         most = _MOST_GROUPS if len(self.unlisted) > 1 else None
-        return [NameStage(share=share, columns=self.unlisted, delta=self.names_delta, most_groups=most)]
+        delta, max_names = self.names_delta, self.max_groups_per_unit
+        return [NameStage(share=share, columns=self.unlisted, delta=delta, max_names=max_names, most_groups=most)]
 
     def surveyed(self, findings: Findings) -> Findings:
         return findings
@@ -356,6 +359,16 @@ class StatisticSettings(TableSettings):
             if isinstance(self.sampling, Rule) or self.sampling == "none":
                 raise ArgumentError("sample_size needs sampling='constrained' or 'uniform'. State both, or neither.")
         self.recipe.require(self.fields(self.schema))
+        if self.max_groups_per_unit is None:
+            return
+        if validate.count("max_groups_per_unit", self.max_groups_per_unit) > MOST_NAMES:
+            raise ArgumentError(f"max_groups_per_unit is too large. Pass a number up to {MOST_NAMES:,}.")
+        if not self.unlisted and not self.recipe.presence:
+            raise ArgumentError(
+                "max_groups_per_unit is for groups that nobody listed, and for count_people. Leave it out."
+            )
+        if self.unit is None:
+            raise ArgumentError("max_groups_per_unit is about people. Pass the column that names them as unit.")
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -398,7 +411,7 @@ class StatisticSettings(TableSettings):
             return Stages()
         if self.names_with_totals:
             assert rows.unit is None
-            noise = self.survey_noise(_TOTALS_SHARE)
+            noise = self.survey_noise(TOTALS_SHARE)
             totals = TotalsStage(
                 columns=self.unlisted,
                 delta=self.names_delta,
@@ -564,7 +577,7 @@ def _texts(
         noises.append(f"{law_in_words(one.mechanism.noise)} noise of scale {on_each}")
     noise = f"{noises[0]} on each total"
     if len(noises) > 1:
-        noise = f"{noise} of a name that was found, and {noises[1].lower()} on those of {OTHER!r}"
+        noise = f"{noise} of a name that was found, and {in_sentence(noises[1])} on those of {OTHER!r}"
     return Texts(
         noise=f"{noise}. {kept}",
         clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
@@ -750,3 +763,8 @@ def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: b
 
 def law_in_words(noise: NoiseLaw) -> str:
     return {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}.get(type(noise), "Laplace")
+
+
+def in_sentence(law: str) -> str:
+    """Words about noise within a sentence. Names of people keep their capital."""
+    return law if law.startswith(("Laplace", "Gaussian")) else law[0].lower() + law[1:]
