@@ -238,6 +238,46 @@ def test_numbers_of_groups_that_mean_nothing_are_refused(stated: dict[str, Any],
         pais.count(rows(), **{"by": "ward", **stated})
 
 
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_top_has_the_highest_counts_and_wider_intervals(unit: str | None) -> None:
+    table = pa.table({"person": np.arange(6000), "ward": rows()["ward"]})
+    stated = {} if unit is None else {"unit": unit, "max_groups_per_unit": 1}
+    price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 1}
+    result = pais.top(table, "ward", k=4, **stated, **price)  # type: ignore[arg-type]
+    count = pais.count if unit is None else pais.count_people
+    whole = count(table, by="ward", **stated, **price)  # type: ignore[operator]
+    expected = whole.value.drop("other").sort_values(ascending=False, kind="stable").head(4)
+    assert result.value.tolist() == expected.tolist()
+    assert result.value.index.tolist() == expected.index.tolist()
+    low, high = result.interval()
+    usual_low, usual_high = (end[expected.index] for end in whole.interval())
+    assert (low < usual_low).all()
+    assert (high > usual_high).all()
+    assert f"the 4 highest of {len(whole.value) - 1}" in result.about == result.certificate.about
+    assert len(result.to_frame()) == 4
+
+
+def test_top_of_listed_names_and_of_a_table_without_names() -> None:
+    listed = pais.top(rows(), {"ward": ["ward 1", "ward 2", "ward 3"]}, k=2, epsilon=1.0, random_state=0)
+    assert listed.value.index.tolist() == ["ward 1", "ward 2"]
+    assert listed.certificate.delta == 0.0
+    none = pais.top(rows().slice(0, 3), "ward", k=2, epsilon=1.0, random_state=0)
+    assert none.value.index.tolist() == ["other"]
+    with pytest.raises(ValueError, match="positive integer"):
+        pais.top(rows(), "ward", k=0)
+    with pytest.raises(ValueError, match="Pass it as by"):
+        pais.top(rows())
+
+
+def test_intervals_of_top_hold_the_true_count_for_a_share_of_the_chosen_names() -> None:
+    """Of 1,500 wards of 40 rows each, noise chooses the highest. Usual intervals miss most of them."""
+    table = pa.table({"ward": np.repeat([f"w{number}" for number in range(1500)], 40)})
+    result = pais.top(table, "ward", k=20, epsilon=1.0, delta=1e-5, random_state=3)
+    whole = pais.count(table, by="ward", epsilon=1.0, delta=1e-5, random_state=3)
+    assert (result.interval()[0] <= 40).mean() >= 0.95
+    assert (whole.interval()[0][result.value.index] <= 40).mean() < 0.5
+
+
 def test_a_plan_of_a_sum_describes_itself() -> None:
     result = pais.sum(rows(), {"age": (0, 100)}, by="ward", epsilon=1.0, random_state=1)
     assert "sums, with noise" in result.explain()

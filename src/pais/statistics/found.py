@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.cells import listed
-from pais.data.kinds import OTHER
+from pais.data.kinds import OTHER, Names
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms.blocks import VectorStatistic
 from pais.mechanisms.names import CountLine
 from pais.planning.facts import Findings
 from pais.planning.names import FoundNames
+from pais.statistics.result import Statistic
 from pais.statistics.table import Caution, Fields
 from pais.statistics.uncertainty import Uncertainty, rounded_up
 
@@ -187,3 +189,35 @@ def published_counts(facts: Findings) -> Published | None:
 def _found(facts: Findings) -> Mapping[str, FoundNames]:
     columns: Mapping[str, FoundNames] = facts.found.get("names", {})
     return columns
+
+
+def most_frequent(result: Statistic, k: int) -> Statistic:
+    """The k rows of a count with the highest values. Intervals allow for the choice."""
+    assert result.rows is not None
+    assert result.plan is not None
+    schema, is_name = result.plan.schema, np.ones(len(result.rows), dtype=bool)
+    for column, labels in zip(result.rows.names, result.rows.levels, strict=True):
+        if schema is not None and column is not None and isinstance(schema[column], Names):
+            is_name &= np.array(labels) != OTHER
+    places = np.flatnonzero(is_name)
+    order = places[np.argsort(-result.estimates[places, 0], kind="stable")][:k]
+    if not order.size:
+        return result
+    levels = tuple(tuple(labels[place] for place in order) for labels in result.rows.levels)
+    share, about = order.size / max(places.size, 1), f"{result.about}; the {order.size} highest of {places.size}"
+
+    def bounds(level: float) -> tuple[FloatArray, FloatArray]:
+        # Of intervals that were chosen, a higher share misses. Rule of Benjamini and Yekutieli (2005).
+        low, high = result.bounds(1.0 - (1.0 - level) * share)
+        return low[order], high[order]
+
+    return replace(
+        result,
+        about=about,
+        certificate=replace(result.certificate, about=about),
+        estimates=result.estimates[order],
+        errors=lambda: result.standard_errors[order],
+        bounds=bounds,
+        rows=replace(result.rows, levels=levels),
+        lost=None if result.lost is None else result.lost[order],
+    )

@@ -129,6 +129,8 @@ class TableSettings(ABC):
         As in `pais.mean`.
     by_cell : bool
         Whether a missing value leaves out its cell alone, or its row.
+    has_people : bool
+        Whether people are protected, by `unit` or by that of an open source.
     """
 
     schema: Schema | None
@@ -140,6 +142,7 @@ class TableSettings(ABC):
     epsilon: float
     by_cell: bool = True
     max_groups_per_unit: int | None = None
+    has_people: bool = False
 
     @classmethod
     def released(
@@ -153,6 +156,8 @@ class TableSettings(ABC):
         if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
             selection = selection._replace(columns=())
         own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
+        opened = selection.rows.unit if isinstance(selection.rows, Engine) else None
+        own["has_people"] = arguments["unit"] is not None or opened is not None
         shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
         settings = cls(**own, **{name: arguments[name] for name in shared})
         ledger, random_state = arguments["ledger"], arguments["random_state"]
@@ -367,7 +372,7 @@ class StatisticSettings(TableSettings):
             raise ArgumentError(
                 "max_groups_per_unit is for groups that nobody listed, and for count_people. Leave it out."
             )
-        if self.unit is None:
+        if not self.has_people:
             raise ArgumentError("max_groups_per_unit is about people. Pass the column that names them as unit.")
 
     @cached_property
@@ -390,7 +395,7 @@ class StatisticSettings(TableSettings):
     @cached_property
     def names_with_totals(self) -> bool:
         """Whether names are published with their totals: if each row belongs to one name, and all rows are used."""
-        if self.schema is None or self.schema.open or self.unit is not None:
+        if self.schema is None or self.schema.open or self.has_people:
             return False
         return len(self.unlisted) == 1 and not is_sampled(self.sampling, self.sample_size)
 
