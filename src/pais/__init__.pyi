@@ -116,6 +116,7 @@ from .statistics.functions import (
     histogram as histogram,
     mean as mean,
     sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    top as top,
     variance as variance,
 )
 from .statistics.quantile import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -167,3 +168,116 @@ def test_the_certificate_states_all_of_delta() -> None:
     assert result.certificate.delta == pytest.approx(1e-6, rel=1e-9)
     assert result.certificate.epsilon <= 1.0
     assert json.loads(result.certificate.to_json())["delta"] == result.certificate.delta
+
+
+@pytest.mark.parametrize("what", ["count", "mean", "describe", "histogram"])
+def test_the_line_of_a_release_counts_all_coordinates(what: str) -> None:
+    """Noise alone exceeds the line by less than one row as often as delta says: 40,000 names of one row each."""
+    table = pa.table({"ward": [f"n{number}" for number in range(40_000)], "age": np.full(40_000, 50.0)})
+    columns = {} if what == "count" else {"columns": {"age": (0, 100)}}
+    delta = 2e-3
+    result = getattr(pais, what)(table, by="ward", epsilon=1.0, delta=delta, random_state=4, **columns)
+    assert result.rows is not None
+    n_found = len(set(result.rows.levels[0])) - 1
+    assert n_found <= delta * 40_000 + 4 * math.sqrt(delta * 40_000)
+    # The line of several whole counts is a bound, which noise reaches less often.
+    assert n_found >= 1 or what == "histogram"
+
+
+def test_published_totals_replace_those_of_the_release() -> None:
+    """Values of found names have the noise of the names, and "other" has all rows of the others."""
+    table = rows()
+    wards = pd.Series(table["ward"].to_pylist()).value_counts()
+    found = pais.count(table, by="ward", epsilon=1.0, delta=1e-5, random_state=1)
+    value, error = found.value, found.standard_error
+    names = [name for name in value.index if name != "other"]
+    assert np.abs(value[names] - wards[names]).max() < 15.0
+    assert error[names].to_numpy() == pytest.approx(pais.geometric_noise(epsilon=0.96).deviation(1))
+    assert abs(value["other"] - (wards.sum() - wards[names].sum())) < 200.0
+    assert "on those of 'other'" in found.noise
+    mixed = pais.count(
+        table.append_column("sex", pa.array(["f", "m"] * 3000)),
+        by={"sex": ["f", "m"], "ward": pais.names()},
+        epsilon=1.0,
+        delta=1e-5,
+        random_state=1,
+    )
+    by_ward = mixed.value.groupby(level=1).sum()
+    shared = [name for name in names if name in by_ward.index]
+    assert len(shared) > 5
+    assert np.abs(by_ward[shared] - wards[shared]).max() < 25.0
+
+
+def test_stated_numbers_of_groups_make_counts_of_people_as_good_as_listed_ones() -> None:
+    table = pa.table({"person": np.arange(6000), "ward": rows()["ward"]})
+    wards = pd.Series(table["ward"].to_pylist()).value_counts()
+    found, unstated = (
+        pais.count_people(table, by="ward", unit="person", epsilon=1.0, random_state=1, **stated)
+        for stated in ({"max_groups_per_unit": 1}, {})
+    )
+    names = [name for name in found.value.index if name != "other"]
+    listed = {"by": {"ward": names}, "unit": "person", "max_groups_per_unit": 1}
+    listed_error = pais.count_people(table, epsilon=1.0, random_state=1, **listed).standard_error
+    assert found.standard_error[names].max() <= 1.05 * listed_error.min()
+    assert len(names) > len(unstated.value)
+    assert np.abs(found.value[names] - wards[names]).max() < 15.0
+    assert found.interval()[0]["other"] < wards.sum() - wards[names].sum() < found.interval()[1]["other"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"max_groups_per_unit": 2}, "Pass the column that names them as unit"),
+        ({"max_groups_per_unit": 0, "unit": "person"}, "positive integer"),
+        ({"max_groups_per_unit": 1 << 17, "unit": "person"}, "Pass a number up to 65,536"),
+        ({"max_groups_per_unit": 2, "unit": "person", "by": {"ward": ["ward 1"]}}, "Leave it out"),
+    ],
+)
+def test_numbers_of_groups_that_mean_nothing_are_refused(stated: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pais.count(rows(), **{"by": "ward", **stated})
+
+
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_top_has_the_highest_counts_and_wider_intervals(unit: str | None) -> None:
+    table = pa.table({"person": np.arange(6000), "ward": rows()["ward"]})
+    stated = {} if unit is None else {"unit": unit, "max_groups_per_unit": 1}
+    price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 1}
+    result = pais.top(table, "ward", k=4, **stated, **price)  # type: ignore[arg-type]
+    count = pais.count if unit is None else pais.count_people
+    whole = count(table, by="ward", **stated, **price)  # type: ignore[operator]
+    expected = whole.value.drop("other").sort_values(ascending=False, kind="stable").head(4)
+    assert result.value.tolist() == expected.tolist()
+    assert result.value.index.tolist() == expected.index.tolist()
+    low, high = result.interval()
+    usual_low, usual_high = (end[expected.index] for end in whole.interval())
+    assert (low < usual_low).all()
+    assert (high > usual_high).all()
+    assert f"the 4 highest of {len(whole.value) - 1}" in result.about == result.certificate.about
+    assert len(result.to_frame()) == 4
+
+
+def test_top_of_listed_names_and_of_a_table_without_names() -> None:
+    listed = pais.top(rows(), {"ward": ["ward 1", "ward 2", "ward 3"]}, k=2, epsilon=1.0, random_state=0)
+    assert listed.value.index.tolist() == ["ward 1", "ward 2"]
+    assert listed.certificate.delta == 0.0
+    none = pais.top(rows().slice(0, 3), "ward", k=2, epsilon=1.0, random_state=0)
+    assert none.value.index.tolist() == ["other"]
+    with pytest.raises(ValueError, match="positive integer"):
+        pais.top(rows(), "ward", k=0)
+    with pytest.raises(ValueError, match="Pass it as by"):
+        pais.top(rows())
+
+
+def test_intervals_of_top_hold_the_true_count_for_a_share_of_the_chosen_names() -> None:
+    """Of 1,500 wards of 40 rows each, noise chooses the highest. Usual intervals miss most of them."""
+    table = pa.table({"ward": np.repeat([f"w{number}" for number in range(1500)], 40)})
+    result = pais.top(table, "ward", k=20, epsilon=1.0, delta=1e-5, random_state=3)
+    whole = pais.count(table, by="ward", epsilon=1.0, delta=1e-5, random_state=3)
+    assert (result.interval()[0] <= 40).mean() >= 0.95
+    assert (whole.interval()[0][result.value.index] <= 40).mean() < 0.5
+
+
+def test_a_plan_of_a_sum_describes_itself() -> None:
+    result = pais.sum(rows(), {"age": (0, 100)}, by="ward", epsilon=1.0, random_state=1)
+    assert "sums, with noise" in result.explain()

@@ -20,7 +20,7 @@ from pais.auditing.replay import ReplayReport, replay
 from pais.data.kinds import Names
 from pais.data.schema import Schema
 from pais.data.sources import cells
-from pais.mechanisms.names import NameSelection
+from pais.mechanisms.names import CountLine, NameSelection
 from pais.planning import names as stage
 from pais.planning.facts import SurveyNoise
 
@@ -112,6 +112,30 @@ def test_a_person_uses_nearly_all_of_the_price() -> None:
     assert report.used >= 0.9, str(report)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("most", [1, 3])
+def test_counts_of_people_by_name_stay_within_the_price(record: str, most: int) -> None:
+    def people(rows: Any, **more: Any) -> Any:
+        return pais.count_people(rows, by="ward", max_groups_per_unit=most, **more)
+
+    report = replayed(people, RECORDS[record], unit="person")
+    assert not report.violates, str(report)
+    assert {move.chance for move in report.moves} == {DELTA}
+    if record == "frequent":
+        assert report.used >= 0.95 / most
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_with_totals_use_all_of_the_price() -> None:
+    """Of a row with a name of its own all of delta, and of others nearly all of epsilon, and no more."""
+    for what in ("count", "mean"):
+        alone, frequent = (replayed(CALLS[what], RECORDS[record][:1]) for record in ("alone", "frequent"))
+        assert {move.chance for move in (*alone.moves, *frequent.moves)} == {DELTA}
+        assert max(move.loss for move in alone.moves) <= 2.0
+        assert 1.9 < max(move.loss for move in frequent.moves) <= 2.0
+
+
 def selected(columns: list[str], record: list[str | None], **stated: Any) -> list[Any]:
     """The moves of a stage alone, with and without the record."""
     noise = SurveyNoise(shift=0.5)
@@ -159,13 +183,18 @@ def test_the_chance_of_names_alone_is_paid_for(by: Any, monkeypatch: pytest.Monk
     """Delta of the noise and of the names of one person alone, in all columns, add up to what is certified."""
     chances: list[float] = []
 
-    def selection(**stated: Any) -> NameSelection:
-        chances.append(stated["delta"])
-        return NameSelection(**stated)
+    def spied(law: Any) -> Any:
+        def made(**stated: Any) -> Any:
+            chances.append(stated["delta"])
+            return law(**stated)
 
-    monkeypatch.setattr("pais.planning.names.NameSelection", selection)
+        return made
+
+    monkeypatch.setattr("pais.planning.names.NameSelection", spied(NameSelection))
+    monkeypatch.setattr("pais.planning.names.CountLine", spied(CountLine))
     result = pais.count(table([]), by=by, epsilon=1.0, delta=1e-5, random_state=0)
     assert len(chances) == len([by] if isinstance(by, str) else by)
+    assert result.plan is not None
     assert result.plan.delta + math.fsum(chances) <= result.certificate.delta == 1e-5
 
 
@@ -175,4 +204,6 @@ def test_a_list_that_is_read_off_the_table_is_found(monkeypatch: pytest.MonkeyPa
         return np.arange(counts.size), counts.astype(float)
 
     monkeypatch.setattr(stage.NameSelection, "scored_of_rows", all_names)
+    assert replayed(CALLS["sum by two"], RECORDS["alone"]).violates
+    monkeypatch.setattr(stage.CountLine, "line", -math.inf)
     assert replayed(CALLS["count"], RECORDS["alone"]).violates

@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import norm as normal
 
 from pais._base.randomness import bit_source
-from pais.mechanisms.names import MOST_NAMES, NameSelection
+from pais.mechanisms.names import MOST_NAMES, CountLine, NameSelection
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, geometric_noise
 from pais.privacy.amplification import largest_shift
 
 DELTA = 1e-5
@@ -232,3 +233,135 @@ def test_rounds_find_more_names_than_one_round() -> None:
 def test_impossible_selections_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="Pass"):
         NameSelection(**{"shift": 1.0, "delta": 1e-6, **wrong})  # type: ignore[arg-type]
+
+
+# -- names that are published with their totals ----------------------------------------------------------------------
+
+
+def geometric_masses(epsilon: float, reach: int) -> np.ndarray:
+    """Probabilities of two-sided geometric noise, from -reach to reach."""
+    return math.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
+
+
+def delta_of_count(count: int, epsilon: float, parts: tuple[float, float], line: float) -> tuple[float, float]:
+    """Exact deltas of one name with `count` rows, one more and one fewer, and of "other", which has 20 more rows.
+
+    An outcome is the published count of the name, or that it is not published and the count of "other".
+    """
+    reach = 1500
+    noise, noise_of_other = (geometric_masses(part, reach) for part in parts)
+    worlds = []
+    for rows in (count, count - 1):
+        noisy = rows + np.arange(-reach, reach + 1)
+        above = np.zeros(noisy.size + 1) if rows == 0 else np.append(np.where(noisy > line, noise, 0.0), 0.0)
+        shown = np.zeros(2 * reach + 2 * count + 2)
+        shown[noisy + reach] = above[:-1]
+        hidden = 1.0 - above.sum()
+        other = np.zeros_like(shown)
+        # Rows without a published name belong to "other"; only their difference matters.
+        other[np.arange(noise_of_other.size) + rows] = hidden * noise_of_other
+        worlds.append((shown, other))
+    with_row, without = (np.concatenate(world) for world in worlds)
+    there = np.maximum(with_row - math.exp(epsilon) * without, 0.0).sum()
+    absent = np.maximum(without - math.exp(epsilon) * with_row, 0.0).sum()
+    # Rounding, and the tails that are cut off.
+    return float(there) - 1e-12, float(absent) - 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_published_counts_and_other_stay_within_the_price(epsilon: float) -> None:
+    parts = (0.9 * epsilon, 0.1 * epsilon)
+    line = CountLine(noise=geometric_noise(epsilon=parts[0]), delta=DELTA).line
+    price = sum(parts) * (1 + 1e-9)
+    worst_of = [max(delta_of_count(count, price, parts, line)) for count in range(2, 80)]
+    assert max(worst_of) <= 0.0
+    # A name of one row alone is paid for by delta.
+    alone = delta_of_count(1, price, parts, line)
+    assert 0.05 * DELTA < max(alone) <= DELTA
+    # Neither part of the price can be left out, and the line cannot be lower.
+    less = sum(parts) - 0.5 * parts[1]
+    assert max(max(delta_of_count(count, less, parts, line)) for count in range(2, 80)) > DELTA
+    assert max(delta_of_count(1, price, parts, line - 1.0)) > DELTA
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+def test_the_line_of_whole_counts_is_the_lowest(epsilon: float, delta: float) -> None:
+    law = geometric_noise(epsilon=epsilon)
+    line = CountLine(noise=law, delta=delta).line
+    with mp.workdps(40):
+        ratio = mp.exp(-1 / mp.mpf(law.scale))
+
+        def seen(least: int) -> mp.mpf:
+            """The chance that a count of 1 becomes at least this large."""
+            return ratio ** (least - 1) / (1 + ratio)
+
+        least = math.floor(line) + 1
+        assert seen(least) <= mp.mpf(delta) < seen(least - 1) or least == 2
+
+
+def tail_by_density(law: NoiseLaw, n: int, above: float) -> float:
+    """The tail of a sum of n noise variables by adding up the density on a fine grid."""
+    step = law.scale / 200
+    grid = np.arange(-24_000, 24_001) * step
+    if isinstance(law, GaussianNoise):
+        density = normal.pdf(grid, scale=law.scale) * step
+    else:
+        density = 0.5 * np.exp(-np.abs(grid) / law.scale) / law.scale * step
+    spectrum = np.fft.rfft(density, 1 << 20) ** n
+    total = np.fft.irfft(spectrum, 1 << 20)
+    places = np.arange(total.size) * step - n * 24_000 * step
+    return float(total[places > above].sum())
+
+
+@pytest.mark.parametrize("law", [LpNoise(scale=2.0, p=1.0), GaussianNoise(scale=3.0)])
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_tails_of_sums_of_noise(law: NoiseLaw, n: int) -> None:
+    line = CountLine(noise=law, n=n, delta=1e-4, step=1e-9)
+    for above in (0.7, 4.0, 11.0):
+        assert line.tail(np.array([above]))[0] == pytest.approx(tail_by_density(law, n, above), rel=0.02)
+    assert tail_by_density(law, n, line.line - 1.0) == pytest.approx(1e-4, rel=0.03)
+
+
+def test_sums_of_geometric_noise_stay_below_the_line() -> None:
+    """The bound by Laplace noise and one step for each coordinate holds, and costs at most as many steps."""
+    masses = geometric_masses(0.8, 400)
+    for n in (2, 5):
+        total = masses
+        for _ in range(n - 1):
+            total = np.convolve(total, masses)
+        line = CountLine(noise=geometric_noise(epsilon=0.8), n=n, delta=1e-3).line
+        outwards = np.cumsum(total[::-1])[::-1]
+        beyond = np.arange(-n * 400, n * 400 + 1)
+        assert outwards[beyond + 1 > line][0] <= 1e-3 < outwards[beyond + 1 > line - n - 2][0]
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+def test_intervals_of_published_counts_hold_given_that_they_were_published(epsilon: float, delta: float) -> None:
+    """For every count, however rare: the exact chance that the interval holds it, once its name is published."""
+    law = geometric_noise(epsilon=epsilon)
+    line = CountLine(noise=law, delta=delta)
+    least = math.floor(line.line) + 1
+    noisy = np.arange(least, least + int(60 / epsilon) + 200)
+    low = line.least_counts(noisy.astype(float), 0.025)
+    usual = noisy - np.ceil(math.log(40.0) / epsilon)
+    for count in range(1, least + 60):
+        masses = np.exp(-epsilon * np.abs(noisy - count))
+        held = masses[low <= count].sum() / masses.sum()
+        assert held >= 0.975 - 1e-9, count
+        if count == least // 2:
+            # Without the correction, hardly any interval holds a rare count that noise has put above the line.
+            assert masses[usual <= count].sum() / masses.sum() < 0.2
+
+
+def test_several_names_of_one_person_share_the_chance() -> None:
+    """All of M names of one person alone are hidden with a probability of at least 1 - delta."""
+    for max_names in (1, 3, 50):
+        law = geometric_noise(epsilon=0.9, sensitivity=max_names)
+        line = CountLine(noise=law, delta=1e-4, max_names=max_names).line
+        least = math.floor(line) + 1
+        ratio = math.exp(-1.0 / law.scale)
+        hidden = (1.0 - ratio ** (least - 1) / (1.0 + ratio)) ** max_names
+        lower = (1.0 - ratio ** (least - 2) / (1.0 + ratio)) ** max_names
+        assert lower < 1.0 - 1e-4 <= hidden

@@ -159,17 +159,17 @@ def test_totals_without_noise_are_those_of_pandas() -> None:
 
 def test_the_exact_price_is_the_sum_of_bounds_over_scales() -> None:
     blocks = (Rows(factor=3.0), Split(column=0, factor=1.5))
-    mechanism = PeopleTotals(name="sums", blocks=blocks, noise=laplace_noise(1.1), bounds=(7.3, 0.1))
+    mechanism = PeopleTotals(name="sums of people", blocks=blocks, noise=laplace_noise(1.1), bounds=(7.3, 0.1))
     price = exact_epsilon(mechanism, UniformRule(rate=1.0), Ball(radius=1.0))
     scales = mechanism.block_scales
     assert price == Fraction(7.3) / Fraction(scales[0]) + Fraction(0.1) / Fraction(scales[1])
     assert float(price) == pytest.approx(1 / 1.1, rel=1e-12)
     with pytest.raises(pais.ArgumentError, match="too small for the price"):
-        PeopleTotals(name="sums", blocks=(Rows(), Rows()), noise=laplace_noise(1.1), bounds=(1.0, 1.0))
+        PeopleTotals(name="sums of people", blocks=(Rows(), Rows()), noise=laplace_noise(1.1), bounds=(1.0, 1.0))
     with pytest.raises(pais.ArgumentError, match="as many bounds"):
-        PeopleTotals(name="sums", blocks=(Rows(),), noise=laplace_noise(1.1), bounds=(1.0, 1.0))
+        PeopleTotals(name="sums of people", blocks=(Rows(),), noise=laplace_noise(1.1), bounds=(1.0, 1.0))
     with pytest.raises(pais.ArgumentError, match="in rows"):
-        PeopleTotals(name="sums", blocks=(Rows(),), noise=laplace_noise(1.1), bounds=(1e12,))
+        PeopleTotals(name="sums of people", blocks=(Rows(),), noise=laplace_noise(1.1), bounds=(1e12,))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -308,7 +308,7 @@ class Move:
         """
         pure = 0.0 if claimed and delta > 0.0 else self._pure(probability)
         if self.chance > 0.0:
-            if self.chance >= delta:
+            if self.chance > delta:
                 return math.inf
             delta -= self.chance
         if self.shift == self.shift_of_sample == 0.0:

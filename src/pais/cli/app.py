@@ -64,6 +64,7 @@ COMMANDS: dict[str, tuple[type[Any], str | None]] = {
         "Release the number of cells in each bin of each column, or in each category.",
     ),
     "quantile": (options.Quantile, "Release quantiles of each column: the median, or the levels of --q."),
+    "top": (options.Top, None),
     "count-people": (
         options.People,
         "Release the number of people, named by --unit, in all or in each group. A person may be in several groups.",

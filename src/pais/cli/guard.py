@@ -39,7 +39,7 @@ _MODELS = {
     "DPPCA": "pca",
 }
 
-_STATISTICS = "mean|sum|count|count_people|histogram|quantile|describe|variance|covariance"
+_STATISTICS = "mean|sum|count|count_people|top|histogram|quantile|describe|variance|covariance"
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VALUE = rf"{_QUOTED}|\{{[^{{}}]*\}}|\[[^\[\]]*\]|[-+]?\d[\w.+-]*\w|\d|None\b"

@@ -451,6 +451,17 @@ class People(Table):
     """A statistic that allows Gaussian noise."""
 
     delta: float | None = option("0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller.")
+    max_groups_per_unit: int | None = option(
+        "Groups of a person that count: for groups that nobody listed and for `pais count-people`. Found privately if "
+        "left out."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top(People):
+    """Release the most frequent names in the columns of --by, with the number of rows, or of people with --unit."""
+
+    k: int = option("Number of names.", 10)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from pais._base.lattice import IntArray, Lattice, Named
 from pais._base.numerics import FloatArray, log_gaussian_delta
 from pais._base.randomness import BitSource, Words64
 from pais.errors import ArgumentError
-from pais.mechanisms.noise import GaussianNoise
+from pais.mechanisms.noise import GaussianNoise, GeometricNoise, NoiseLaw
 from pais.privacy.amplification import largest_shift
 
 #: Shares of the squared Gaussian shift of the rounds, and of the chance that a name of one person alone is seen. From
@@ -46,8 +46,32 @@ _ROOM = 1.0 + 1e-9
 MOST_NAMES = 1 << 16
 
 
+class _Cut:
+    """A rule by which at most `max_names` names of a person count."""
+
+    max_names: int
+
+    def cut(
+        self, people: IntArray, names: IntArray, bits: BitSource, *, turns: Words64 | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both.
+
+        `turns` are random words of the pairs, for a run that is not private.
+        """
+        # Only people with more names than count need the order.
+        many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
+        owners = people[many]
+        order = np.lexsort((bits.words64(many.size) if turns is None else turns[many], owners))
+        owners = owners[order]
+        first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
+        rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
+        kept = np.ones(people.size, dtype=bool)
+        kept[many[order]] = rank < self.max_names  # [note: names-1]
+        return people[kept], names[kept]
+
+
 @dataclass(frozen=True, kw_only=True)
-class NameSelection:
+class NameSelection(_Cut):
     """Rounds of noisy weights that publish names. Public.
 
     Attributes
@@ -138,24 +162,6 @@ class NameSelection:
         """Number of people with one name each from which a name is published with a probability of one half."""
         return self.lines[-1]
 
-    def cut(
-        self, people: IntArray, names: IntArray, bits: BitSource, *, turns: Words64 | None = None
-    ) -> tuple[IntArray, IntArray]:
-        """At most `max_names` of the names of each person, by a secret random order. Each pair occurs once in both.
-
-        `turns` are random words of the pairs, for a run that is not private.
-        """
-        # Only people with more names than count need the order.
-        many = np.flatnonzero(np.bincount(people)[people] > self.max_names) if people.size else people
-        owners = people[many]
-        order = np.lexsort((bits.words64(many.size) if turns is None else turns[many], owners))
-        owners = owners[order]
-        first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if many.size else many
-        rank = np.arange(many.size) - np.repeat(first, np.diff(np.r_[first, many.size]))
-        kept = np.ones(people.size, dtype=bool)
-        kept[many[order]] = rank < self.max_names  # [note: names-1]
-        return people[kept], names[kept]
-
     def published(self, people: IntArray, names: IntArray, bits: BitSource) -> IntArray:
         """The numbers of the names that are published, in ascending order.
 
@@ -226,6 +232,105 @@ def _weights_by_number(max_names: int) -> NDArray[np.float64]:
     """The largest whole number of steps whose square, t times, is at most 1, for each t. [note: names-5]"""
     one = 1 << 2 * _STEP_BITS
     return np.array([0, *(math.isqrt(one // t) for t in range(1, max_names + 1))], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountLine(_Cut):
+    """The line for names that are published with their totals: if the noisy count of a name is above it. Public.
+
+    Attributes
+    ----------
+    noise : LpNoise of order 1, GeometricNoise or GaussianNoise
+        Noise of each coordinate of the count.
+    n : int
+        Number of coordinates that add up to the count. A person changes the count of a name by at most one.
+    delta : float
+        Largest probability that a name is published which one person alone has.
+    step : float
+        Step of the lattice to which the noise of a coordinate is rounded.
+    max_names : int
+        Names of a person that count. Noise has to cover as many counts.
+
+    Notes
+    -----
+    Guarantee. The count of a name of one person alone is above the line with a probability of at most `delta`, for all
+    names of the person together: `tests/theory/test_names.py`.
+    """
+
+    noise: NoiseLaw
+    n: int = 1
+    delta: float
+    step: float = 1.0
+    max_names: int = 1
+
+    @functools.cached_property
+    def line(self) -> float:
+        """The count above which a name is published."""
+        low, high = 0.0, self.noise.deviation(1)
+        # Noise of several names of one person is independent.
+        each = -math.expm1(math.log1p(-self.delta) / self.max_names) / _ROOM  # [note: names-15]
+        while self._tail(high) > each:
+            low, high = high, 2.0 * high
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self._tail(middle) <= each else (middle, high)
+        return float(1.0 + high * _ROOM)  # [note: names-12]
+
+    @property
+    def half_found(self) -> float:
+        """Number of people with one name each from which a name is published with a probability of one half."""
+        return self.line
+
+    def _tail(self, above: float) -> float:
+        return float(self.tail(np.array([above]))[0])
+
+    def tail(self, above: FloatArray) -> FloatArray:
+        """An upper bound on the probability that the noise of the count exceeds these numbers."""
+        if isinstance(self.noise, GaussianNoise):
+            return np.asarray(special.ndtr((self.n * self.step - above) / (self.noise.scale * math.sqrt(self.n))))
+        if isinstance(self.noise, GeometricNoise) and self.n == 1:
+            steps = np.floor(above / self.noise.step)
+            far = self._geometric_tail(np.maximum(steps + 1.0, 0.0))
+            return np.where(above >= 0.0, far, 1.0 - self._geometric_tail(np.maximum(-steps, 0.0)))
+        # A geometric variable exceeds a Laplace variable by at most a step, and rounding adds at most half a step.
+        places = (above - self.n * self.step) / self.noise.scale  # [note: names-13]
+        far = _laplace_tail(np.abs(places), self.n)
+        return np.where(places >= 0.0, far, 1.0 - far)
+
+    def _geometric_tail(self, steps: FloatArray) -> FloatArray:
+        """The probability of at least this many steps, which are not negative."""
+        low = self.noise.step if isinstance(self.noise, GeometricNoise) else self.step
+        ratio = low / self.noise.scale
+        return np.exp(-steps * ratio) / (1.0 + math.exp(-ratio))
+
+    def least_counts(self, noisy: FloatArray, chance: float) -> FloatArray:
+        """Lower ends for the counts of published names, given that these were published.
+
+        With a smaller count, a published name has so high a noisy count with a probability below `chance`.
+        """
+        low, high = np.ones_like(noisy), np.maximum(noisy, 1.0)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            likely = self.tail(noisy - middle - self.step) >= chance * self.tail(self.line - middle)
+            low, high = np.where(likely, low, middle), np.where(likely, middle, high)
+        if isinstance(self.noise, GeometricNoise) and self.n == 1:
+            # The next whole number is the least that is likely.
+            low = np.where(low > 1.0, np.floor(low + 1e-6) + 1.0, 1.0)
+        return low
+
+
+def _laplace_tail(above: FloatArray, n: int) -> FloatArray:
+    """The probability that the sum of n Laplace variables of scale 1 exceeds numbers that are not negative.
+
+    The sum is the difference of two Gamma variables, so that the tail is a polynomial times exp(-x).
+    """
+    power = np.arange(n)
+    # The l-th moment of the second Gamma variable, weighted by exp(-g), over l!.
+    log_moments = special.gammaln(n + power) - special.gammaln(n) - special.gammaln(power + 1.0)
+    moments = np.cumsum(np.exp(log_moments - (n + power) * math.log(2.0)))
+    # The coefficient of x**k / k! is the sum of the moments up to n - 1 - k.
+    logs = special.xlogy(power, above[:, None]) - special.gammaln(power + 1.0) - above[:, None]
+    return np.asarray((np.exp(logs) * moments[::-1]).sum(axis=1) * (1.0 + 1e-12 * n))
 
 
 def max_names_of(noisy: Sequence[float], deviation: float, *, beyond: float = 0.05) -> int:

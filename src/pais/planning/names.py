@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
 
@@ -13,13 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray, Lattice, current_tape
+from pais._base.lattice import IntArray, Lattice, Named, current_tape
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, Words64, bit_source, mixed64
-from pais.data.engines.base import CarriedCells, Engine
+from pais.data.ball import Ball
+from pais.data.engines.base import AllRows, CarriedCells, Engine
 from pais.data.kinds import OTHER, Names
+from pais.data.schema import Schema
 from pais.data.units import HashIndex, UnitHash
-from pais.mechanisms.names import NameSelection, max_names_of
+from pais.mechanisms.blocks import Bins, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.names import CountLine, NameSelection, max_names_of
+from pais.mechanisms.noise import geometric_noise
 from pais.planning.facts import Stage, SurveyNoise
 
 # Share of the stage for the number of names that people have, if it is not stated. Chosen by eye: THEORY names 2 % of
@@ -42,19 +47,32 @@ def sorted_unique(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return numbers if first.all() else numbers[first]
 
 
+class NamedTotals(NamedTuple):
+    """Noisy totals that were published with names, of shape (names, groups of other columns, coordinates). Public.
+
+    `counting` is the block of the mechanism whose sum is the count that decided. Counts of people have no mechanism.
+    """
+
+    totals: FloatArray
+    mechanism: VectorStatistic | None = None
+    counting: int = 0
+
+
 class FoundNames(NamedTuple):
     """Published names of a column, in their order, and the selection that found them. Public.
 
     `scores` are their noisy weights. The `n_left_out` names with the lowest scores are left out if there are too many.
+    `released` are the totals of the names, if these were published with their totals.
     """
 
     names: tuple[str, ...]
-    selection: NameSelection
+    selection: NameSelection | CountLine
     scores: tuple[float, ...] = ()
     n_left_out: int = 0
+    released: NamedTotals | None = None
 
     @classmethod
-    def of(cls, texts: Sequence[str], scores: FloatArray, selection: NameSelection) -> FoundNames:
+    def of(cls, texts: Sequence[str], scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The names in their order, which does not depend on the order of the rows."""
         pairs = sorted(zip(texts, scores.tolist(), strict=True))  # [note: names-9]
         return cls(tuple(text for text, _ in pairs), selection, tuple(score for _, score in pairs))
@@ -142,11 +160,139 @@ class NameStage(Stage):
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
         selection = NameSelection(shift=rest.shift, delta=delta, max_names=max_names)
-        turns = None
-        if table.keys is not None:
-            # Other people's names are cut in the same way, whoever is in the table. NOT PRIVATE.
-            turns = mixed64(table.owners[people] + mixed64(table.keys[names] + bits.words64(1)))
+        turns = table.turns(people, names, bits)
         return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TotalsStage(NameStage):
+    """The names of one column, published with their totals: those whose noisy count is above a line.
+
+    A row belongs to one name, so that noise on the totals of all names costs what noise on those of listed names costs.
+    The totals that are published need no noise of their own.
+
+    Attributes
+    ----------
+    totals : callable
+        The totals for the columns of a schema, with the noise of the stage.
+    ball : Ball
+        Bounds of the rows.
+    place : int
+        Place of the column among those that form groups.
+
+    Notes
+    -----
+    Guarantee. A row moves the totals of one name by what the noise of the stage pays for, and publishes a name of its
+    own with a chance of at most `delta`: `tests/conformance/test_replay_names.py`.
+    """
+
+    totals: Callable[[Schema, SurveyNoise], VectorStatistic]
+    ball: Ball
+    place: int
+
+    def _mechanism(self, engine: Engine, names: Sequence[str], noise: SurveyNoise) -> VectorStatistic:
+        assert engine.schema is not None
+        return self.totals(engine.schema.with_columns([self.columns[0].listed(names)]), noise)
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[_NamesOfPeople, IntArray]:  # type: ignore[override]
+        """The names of the column, and the totals of each of them, by name, other group and coordinate."""
+        (table,) = super().read(engine, noise, bits)
+        mechanism = self._mechanism(engine, table.texts, noise)
+        if len(mechanism.by) == 1 and mechanism.blocks == (Rows(),):
+            return table, (table.counts * round(1.0 / mechanism.lattice.step))[:, None, None]
+        assert engine.schema is not None
+        listed = engine.with_schema(engine.schema.with_columns([table.column.listed(table.texts)]))
+        rows = AllRows(engine=listed, ball=self.ball, seeded=not bits.private)
+        totals = rows.total(mechanism.add).reshape(*(column.n_levels for column in mechanism.by), -1)
+        # The last place is that of cells which are "other".
+        totals = np.moveaxis(totals, self.place, 0)[:-1]
+        return table, totals.reshape(len(totals), -1, mechanism.places[-1].stop)
+
+    def release(  # type: ignore[override]
+        self, totals: tuple[_NamesOfPeople, IntArray], engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, dict[str, FoundNames]]:
+        (table, steps), own = totals, bits if bits.private else bit_source(int(bits.words64(1)[0]))
+        # Noise does not depend on the number of names.
+        mechanism = self._mechanism(engine, (), noise)
+        counting, line = counting_line(mechanism, steps.shape[1], self.delta)
+        noisy = np.empty(steps.shape)
+        for number, (block, place) in enumerate(zip(mechanism.blocks, mechanism.places, strict=True)):
+            part, named = steps[:, :, place], None
+            if table.keys is not None:
+                each = np.arange(part.shape[1] * part.shape[2], dtype=np.uint64)
+                keys = mixed64(table.keys[:, None] + mixed64(each)).ravel()
+                # The chance that a name of one row alone is published is counted once.
+                delta = self.delta if number == counting else 0.0
+                named = Named(keys, np.repeat(table.counts, each.size), delta)
+            drawn = mechanism.noise.added_to(
+                part.reshape(1, -1), mechanism.lattice, own, unit=block.factor, names=named
+            )  # [note: names-14]
+            noisy[:, :, place] = mechanism.lattice.decode(drawn).reshape(part.shape)
+        scores = noisy[:, :, mechanism.places[counting]].sum(axis=(1, 2))
+        numbers = np.flatnonzero(scores > line.line)
+        texts = [table.texts[number] for number in numbers]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        numbers = numbers[order]
+        names = tuple(texts[place] for place in order)
+        released = NamedTotals(noisy[numbers], self._mechanism(engine, names, noise), counting)
+        found = FoundNames(names, line, tuple(scores[numbers].tolist()), released=released)
+        assert engine.schema is not None
+        listed = engine.schema.with_columns([table.column.listed(names)])
+        return engine.with_schema(listed), {table.column.name: found}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleStage(NameStage):
+    """The names of one column, published with the number of people who have them, if that is above a line.
+
+    People have at most `max_names` names, which is stated. The noise is pure.
+
+    Notes
+    -----
+    Guarantee. A person moves the counts of names by what the noise of the stage pays for, and publishes names of their
+    own with a chance of at most `delta`: `tests/conformance/test_replay_names.py`.
+    """
+
+    max_names: int
+
+    def release(
+        self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, dict[str, FoundNames]]:
+        (table,), own = totals, bits if bits.private else bit_source(int(bits.words64(1)[0]))
+        line = people_line(noise.epsilon, self.delta, self.max_names)
+        people, names = table.people_and_names()
+        _, names = line.cut(people, names, own, turns=table.turns(people, names, own))
+        counts = np.bincount(names)
+        # A name that nobody has left gets no noise.
+        alive = np.flatnonzero(counts)
+        named = None if table.keys is None else Named(table.keys[alive], counts[alive], self.delta)
+        scores = line.noise.added_to(counts[None, alive], Lattice(step=1.0), own, names=named)[0].astype(np.float64)
+        above = scores > line.line
+        found = table.found(alive[above], scores[above], line)
+        found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
+        assert engine.schema is not None
+        listed = engine.schema.with_columns([table.column.listed(found.names)])
+        return engine.with_schema(listed), {table.column.name: found}
+
+
+def people_line(epsilon: float, delta: float, max_names: int) -> CountLine:
+    """The line for numbers of people, each of whom has at most `max_names` names."""
+    # A person changes as many counts by one.
+    return CountLine(noise=geometric_noise(epsilon=epsilon, sensitivity=max_names), delta=delta, max_names=max_names)
+
+
+def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tuple[int, CountLine]:
+    """The number of the block that counts rows with the lowest line, and its line.
+
+    `n_groups` is the number of groups of each name.
+    """
+    lines = {}
+    for number, block in enumerate(mechanism.blocks):
+        if isinstance(block, (Rows, Split, Levels, Bins)):
+            law = replace(mechanism.noise, scale=mechanism.noise.scale * block.factor)  # type: ignore[type-var]
+            n = n_groups * block.size
+            lines[number] = CountLine(noise=law, n=n, delta=delta, step=mechanism.lattice.step)
+    return min(lines.items(), key=lambda pair: pair[1].line)
 
 
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:
@@ -243,6 +389,11 @@ class _NamesOfPeople:
             owners, names = people[pairs >> np.uint64(32)], rank[pairs & np.uint64(2**32 - 1)]
             self._pairs = [owners.astype(np.uint64) << np.uint64(32) | names]
 
+    @functools.cached_property
+    def texts(self) -> list[str]:
+        """All names. Secret."""
+        return self._texts[0].to_pylist()  # type: ignore[no-any-return]
+
     @property
     def counts(self) -> IntArray:
         """The number of rows of each name."""
@@ -253,7 +404,13 @@ class _NamesOfPeople:
         pairs = sorted_unique(np.concatenate(self._pairs))
         return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64)
 
-    def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection) -> FoundNames:
+    def turns(self, people: IntArray, names: IntArray, bits: BitSource) -> Words64 | None:
+        """Random words of pairs for a run that is not private: those of other people, whoever is in the table."""
+        if self.keys is None:
+            return None
+        return mixed64(self.owners[people] + mixed64(self.keys[names] + bits.words64(1)))
+
+    def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The texts of published names."""
         return FoundNames.of(self._texts[0].take(pa.array(numbers)).to_pylist(), scores, selection)
 

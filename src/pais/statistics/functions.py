@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pais._base.randomness import RandomState
-from pais._base.validate import without_sizes
+from pais._base.validate import count as count_of, without_sizes
 from pais.accounting.ledger import Ledger
 from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
+from pais.errors import ArgumentError
 from pais.privacy.rules import Rule
+from pais.statistics.found import most_frequent
 from pais.statistics.people import TotalSettings
 from pais.statistics.recipes import (
     Counts,
@@ -31,7 +33,7 @@ from pais.statistics.recipes import (
 )
 from pais.statistics.result import Statistic
 from pais.statistics.settings import StatisticSettings, is_sampled
-from pais.statistics.table import By
+from pais.statistics.table import By, Selection
 
 Columns = Mapping[str, object] | Schema | object
 Sampling = Literal["none", "constrained", "uniform", "coreset"] | Rule
@@ -45,6 +47,7 @@ def mean(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -72,6 +75,9 @@ def mean(
     unit, max_rows_per_unit : optional
         Who is protected: see `pais.source`. By default every person counts once, and their rows share one weight. With
         `max_rows_per_unit` M, every row of a person with m rows has the weight M / max(M, m).
+    max_groups_per_unit : int, optional
+        For groups that nobody listed: the number of names of a person that count when names are looked for. It is
+        found privately if it is not stated.
     missing : {"drop", "midpoint", "error"}
         "drop" leaves out a missing cell, as pandas does, and keeps the other cells of its row. "midpoint" and "error"
         work as in `pais.source`. Then all columns have the same number of cells, and means of several columns have
@@ -119,6 +125,7 @@ def count(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -155,6 +162,7 @@ def count_people(
     rows: object,
     *,
     unit: str | Unit | None = None,
+    max_groups_per_unit: int | None = None,
     by: By = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
@@ -173,6 +181,9 @@ def count_people(
     by : str, sequence of str or mapping, optional
         Columns with public categories, which form groups, as in `pais.mean`. A person with rows in several groups
         counts in each of them. How many groups a person has is found privately, for a small part of epsilon.
+    max_groups_per_unit : int, optional
+        State how many groups of a person count instead. With few groups and names that nobody listed, the counts then
+        have nearly the noise of listed groups.
     missing, epsilon, delta, ledger, random_state : optional
         As in `pais.mean`.
 
@@ -200,6 +211,7 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -245,6 +257,7 @@ def variance(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -277,6 +290,7 @@ def histogram(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -318,6 +332,7 @@ def covariance(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -350,6 +365,7 @@ def describe(
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -372,3 +388,54 @@ def describe(
     ['count', 'mean', 'std', '25%', '50%', '75%']
     """
     return StatisticSettings.released(rows, locals(), recipe=Description())
+
+
+@without_sizes
+def top(
+    rows: object,
+    by: By = None,
+    k: int = 10,
+    *,
+    unit: str | Unit | None = None,
+    max_groups_per_unit: int | None = None,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the most frequent names of a column, with the number of rows of each, or of people with a `unit`.
+
+    The counts are those of `pais.count` and `pais.count_people`, the highest first. The names need no list.
+
+    Parameters
+    ----------
+    rows : table, path, Spark DataFrame or source
+        The table.
+    by : str, sequence of str or mapping
+        The column with the names, as in `pais.mean`. With several columns, their combinations are counted.
+    k : int
+        Number of names. There are fewer if fewer are found.
+    unit, max_groups_per_unit, missing, epsilon, delta, ledger, random_state : optional
+        As in `pais.count_people`. Without a `unit`, rows are counted.
+
+    Notes
+    -----
+    A high count was chosen, and may owe this to noise. So intervals are wider than those of `pais.count`: of the k
+    intervals at a level, about this share holds the true number.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> len(pais.top(people, "region", k=3, unit="customer_id", epsilon=1.0).value)
+    3
+    """
+    k = count_of("k", k)
+    stated = {**locals(), "columns": None, "max_rows_per_unit": None, "sampling": "none", "sample_size": None}
+    selection = Selection.of(rows, None, by, unit)
+    if not selection.by:
+        raise ArgumentError("top needs the column with the names. Pass it as by, such as by='ward'.")
+    has_people = unit is not None or getattr(selection.rows, "unit", None) is not None
+    recipe = PeopleCounts() if has_people else Counts()
+    return most_frequent(TotalSettings.released(selection, stated, needs_columns=False, recipe=recipe), k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields as fields_of, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import special
@@ -17,19 +17,22 @@ from pais.accounting.certificate import Release
 from pais.data.ball import Ball
 from pais.data.cells import listed
 from pais.data.engines.base import AllRows, Engine
+from pais.data.kinds import OTHER
 from pais.data.schema import Schema
 from pais.data.units import Unit, people_word
 from pais.errors import ArgumentError, QualityWarning, SurveyWarning
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.blocks import Block, Ends, Line
-from pais.mechanisms.noise import GaussianNoise, GeometricNoise, LpNoise
+from pais.mechanisms.noise import GaussianNoise, GeometricNoise, LpNoise, NoiseLaw
 from pais.planning.column_survey import ColumnBounds
 from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
+from pais.planning.names import PeopleStage
 from pais.planning.plan import Plan
 from pais.planning.tails import Spread
+from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import Rule, UniformRule
-from pais.statistics.found import names_cautions, names_notes
+from pais.statistics.found import Published, names_cautions, names_notes, published_counts
 from pais.statistics.people_totals import (
     MOST_SIZES,
     SPLIT_ERROR,
@@ -44,8 +47,10 @@ from pais.statistics.people_totals import (
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic, Texts
 from pais.statistics.settings import (
+    TOTALS_SHARE,
     CountStage,
     StatisticSettings,
+    in_sentence,
     is_sampled,
     is_whole,
     law_in_words,
@@ -107,6 +112,15 @@ class PeopleSettings(TotalSettings):
     def what(self) -> str:
         return self.recipe.name_for_people
 
+    @cached_property
+    def pure_names(self) -> bool:
+        """Whether names are published with numbers of people, which need less noise if it is pure."""
+        most = self.max_groups_per_unit
+        if not self.recipe.presence or len(self.unlisted) != 1 or len(self.by) > 1 or most is None:
+            return False
+        shift = largest_shift(self.guarantee.epsilon, self.guarantee.delta)
+        return math.sqrt(2.0) * most / self.guarantee.epsilon <= math.sqrt(most) / shift
+
     def statistic(self, schema: Schema | None, facts: Findings | None = None) -> PeopleStatistic:
         """The statistic for columns with these bounds, and with the bounds on people that are stated or found."""
         fields = self.fields(schema)
@@ -118,6 +132,7 @@ class PeopleSettings(TotalSettings):
             gaussian=self.gaussian,
             unit=self.owner,
             unlisted=bool(self.unlisted),
+            max_groups=self.max_groups_per_unit,
         )
         if facts is None:
             return asked
@@ -128,6 +143,10 @@ class PeopleSettings(TotalSettings):
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """Bounds of "auto" columns, numbers of values beyond bounds, and the norms of people, as far as not stated."""
         asked = self.statistic(rows.schema)
+        if self.pure_names:
+            assert self.max_groups_per_unit is not None
+            names = PeopleStage(columns=self.unlisted, delta=self.names_delta, max_names=self.max_groups_per_unit)
+            return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2)
         bounds, norms, ends = self.bounds_share(rows, is_exact=self.recipe.power > 0), 0.0, 0.0
         if asked.stated is None:
             norms = (_SIZES_SHARE if asked.by_size else _OCTAVES_SHARE)[self.gaussian]
@@ -164,19 +183,28 @@ class PeopleSettings(TotalSettings):
         shares: tuple[ClippedShare, ...] = ()
         if "ends" in facts.found:
             counted, totals = facts.found["ends"]
-            ends = EndCounts.of(totals, counted, fields._replace(by=()), max_rows=1, spare=0.0)
+            parts = [(np.ones(len(totals), dtype=bool), counted)]
+            ends = EndCounts.of(totals, parts, fields._replace(by=()), max_rows=1, spare=0.0)
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
             cautions += ends.cautions(spreads, plan.unit, recipe.title, added=spreads)
-        values = _Estimates.of(np.asarray(release.value), asked, mechanism, spreads)
-        if plan.delta > 0.0:
-            warn(delta_concern(plan.delta, asked.n_people or 0.0))
+        released, published = np.asarray(release.value), published_counts(facts)
+        if published is not None:
+            released = np.concatenate([published.scores[:, None], released[-1:]])
+        values = _Estimates.of(released, asked, mechanism, spreads, published)
+        if self.guarantee.delta > 0.0:
+            warn(delta_concern(self.guarantee.delta, asked.n_people or 0.0))
         about, estimates, errors = asked.about(), values.estimates, values.standard_errors
         scales = dict.fromkeys(f"{scale:,.4g}" for scale in asked.in_units(mechanism.block_scales))
         law, many = law_in_words(mechanism.noise), people_word(self.owner.column)[1]
+        noise = f"{law} noise of scale {listed(list(scales))} on each total"
+        if published is not None:
+            own = published.line.noise
+            found = f"{law_in_words(own)} noise of scale {own.scale:.4g} on each total of a name that was found"
+            noise = f"{found}, and {in_sentence(noise).replace('each total', f'that of {OTHER!r}')}"
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
         texts = Texts(
-            noise=f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {many} were used.",
+            noise=f"{noise}. All rows of all {many} were used.",
             clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
             notes=tuple(filter(None, (*names_notes(facts, plan.unit), *asked.hidden_notes(), *notes))),
             clipped=shares,
@@ -193,7 +221,7 @@ class PeopleSettings(TotalSettings):
             texts=partial(Texts, *texts),
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=recipe.columns(fields),
-            released=release.value,
+            released=released,
             plan=plan,
             subject=fields.subject,
         )
@@ -241,6 +269,7 @@ class PeopleStatistic:
     gaussian: bool
     unit: Unit
     unlisted: bool
+    max_groups: int | None = None
     bounds: tuple[Bound, ...] = ()
 
     @property
@@ -252,8 +281,8 @@ class PeopleStatistic:
         """The bound on each block that follows from what is stated, in rows; None if it has to be found."""
         if self.recipe.presence:
             # A person with M rows is in at most M groups.
-            most = min(self.n_groups, self.unit.max_rows or math.inf)
-            is_known = (self.n_groups == 1 and not self.unlisted) or self.unit.max_rows is not None
+            stated = min(self.unit.max_rows or math.inf, self.max_groups or math.inf)
+            most, is_known = min(self.n_groups, stated), (self.n_groups == 1 and not self.unlisted) or stated < math.inf
             return (math.sqrt(most) if self.gaussian else float(most)) if is_known else None
         return None if self.unit.max_rows is None else float(self.unit.max_rows)
 
@@ -474,10 +503,17 @@ class _Estimates:
     recipe: Recipe
     fields: Fields
     mechanism: PeopleTotals
+    # Groups before the last, of which the noise is another.
+    published: Published | None = None
 
     @classmethod
     def of(
-        cls, noisy: FloatArray, asked: PeopleStatistic, mechanism: PeopleTotals, spreads: Mapping[str, Spread]
+        cls,
+        noisy: FloatArray,
+        asked: PeopleStatistic,
+        mechanism: PeopleTotals,
+        spreads: Mapping[str, Spread],
+        published: Published | None = None,
     ) -> _Estimates:
         totals, spread, below, above = noisy.copy(), *np.zeros((3, *noisy.shape))
         least, most = np.full_like(noisy, -math.inf), np.full_like(noisy, math.inf)
@@ -510,6 +546,7 @@ class _Estimates:
             recipe=asked.recipe,
             fields=asked.fields,
             mechanism=mechanism,
+            published=published,
         )
 
     def _table(self, totals: FloatArray, *, limited: bool = True) -> FloatArray:
@@ -525,9 +562,12 @@ class _Estimates:
         sizes = []
         for block, scale in zip(self.mechanism.blocks, self.mechanism.block_scales, strict=True):
             law = replace(self.mechanism.noise, scale=scale)  # type: ignore[type-var]
-            tail = None if level is None else noise_quantiles(law, np.array([0.5 + 0.5 * level]))[0]
-            sizes += [law.deviation(1) if tail is None else float(tail)] * block.size
-        return np.array(sizes)
+            sizes += [_size(law, level)] * block.size
+        if self.published is None:
+            return np.array(sizes)
+        own = np.full((len(self.totals), 1), _size(self.published.line.noise, level))
+        own[-1] = sizes
+        return own
 
     @property
     def estimates(self) -> FloatArray:
@@ -542,4 +582,11 @@ class _Estimates:
         noise, factor = self._noise(level), special.ndtri(0.5 + 0.5 * level)
         below, above = (np.hypot(noise, factor * np.hypot(self.spread, hidden)) for hidden in self.hidden)
         low, high = self.totals - below, self.totals + above
+        if self.published is not None:
+            low[:-1], _ = self.published.ends(low[:-1], high[:-1], level, is_linear=True)
         return self._table(np.maximum(low, self.least - noise)), self._table(np.minimum(high, self.most + noise))
+
+
+def _size(law: NoiseLaw, level: float | None) -> float:
+    """The size that noise stays below with this probability, or its deviation."""
+    return law.deviation(1) if level is None else float(noise_quantiles(law, np.array([0.5 + 0.5 * level]))[0])

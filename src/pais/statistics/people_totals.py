@@ -39,7 +39,7 @@ _EXACT = 2.0**53
 _ROOM = 1.0 - 2.0**-50
 
 #: Names of totals about people, for certificates and ledgers.
-NAMES = ("counts of people", "counts of rows", "sums", "histogram of rows")
+NAMES = ("counts of people", "counts of rows", "sums of people", "histogram of rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class PeopleTotals(VectorStatistic):
     Parameters
     ----------
     name : str
-        Name of the statistic, such as "sums".
+        Name of the statistic, such as "sums of people".
     blocks, by : tuples
         As in `VectorStatistic`.
     noise : LpNoise of order 1, GeometricNoise or GaussianNoise

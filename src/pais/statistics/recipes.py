@@ -141,7 +141,7 @@ class PeopleCounts(Counts):
 class Sums(Recipe):
     """Sum of each column in own units; for booleans the number of true, for categories the number of rows in each."""
 
-    name, title, name_for_people = "sums", "sum", "sums"
+    name, title, name_for_people = "sums", "sum", "sums of people"
     has_dates = False
     power = 1
     needs_cells = False

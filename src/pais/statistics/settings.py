@@ -27,13 +27,14 @@ from pais.data.ball import Ball
 from pais.data.cells import listed
 from pais.data.columns import Missing
 from pais.data.engines.base import AllRows, Engine
-from pais.data.kinds import Names
+from pais.data.kinds import OTHER, Names
 from pais.data.schema import Schema
 from pais.data.sources import cells, names_of, source
 from pais.data.units import Unit, most_units, people_concern, people_word
 from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.base import Mechanism, exact_epsilon
-from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.names import MOST_NAMES
 from pais.mechanisms.noise import (
     GaussianNoise,
     GeometricNoise,
@@ -46,7 +47,7 @@ from pais.mechanisms.noise import (
 from pais.pipeline import fit
 from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
 from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
-from pais.planning.names import NameStage
+from pais.planning.names import NameStage, TotalsStage
 from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
 from pais.planning.tails import Spread
@@ -54,7 +55,7 @@ from pais.privacy.amplification import delta_after, largest_shift
 from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED, delta_concern, warn
 from pais.privacy.rules import NormDistribution, Rule, UniformRule
-from pais.statistics.found import names_cautions, names_notes
+from pais.statistics.found import Joined, names_cautions, names_notes, with_published
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.result import Interval, Statistic, Texts
 from pais.statistics.table import Caution, Fields, Selection, combined
@@ -84,6 +85,18 @@ _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 # them, the noise of what follows grows by 4.5 %.
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 
+#: Share of epsilon, or of the squared Gaussian shift, for names that are published with their totals; the rest is for
+#: "other". The error of a published total is 4 to 5 % above that of a listed group.
+TOTALS_SHARE = 0.96
+
+# The values of "other" beyond bounds are this many times as important as with listed groups, because the noise of the
+# share of all values beyond bounds is mostly that of "other". Chosen by eye.
+_ENDS_OF_OTHER = 10.0
+
+# Importance of a count of rows, beside blocks that count nothing, for names that are published with their totals.
+# Chosen by eye: a fifth of epsilon finds names of about 60 rows at epsilon 1.
+_COUNT_IMPORTANCE = 0.25
+
 # Groups that the names of several columns may form, so that a table of them fits into memory.
 _MOST_GROUPS = 100_000
 
@@ -112,10 +125,12 @@ class TableSettings(ABC):
         What is stated about the columns.
     columns, by : tuple of str
         The summarised columns, and those whose categories form groups.
-    unit, max_rows_per_unit, missing, epsilon
+    unit, max_rows_per_unit, max_groups_per_unit, missing, epsilon
         As in `pais.mean`.
     by_cell : bool
         Whether a missing value leaves out its cell alone, or its row.
+    has_people : bool
+        Whether people are protected, by `unit` or by that of an open source.
     """
 
     schema: Schema | None
@@ -126,6 +141,8 @@ class TableSettings(ABC):
     missing: Missing
     epsilon: float
     by_cell: bool = True
+    max_groups_per_unit: int | None = None
+    has_people: bool = False
 
     @classmethod
     def released(
@@ -139,6 +156,8 @@ class TableSettings(ABC):
         if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
             selection = selection._replace(columns=())
         own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
+        opened = selection.rows.unit if isinstance(selection.rows, Engine) else None
+        own["has_people"] = arguments["unit"] is not None or opened is not None
         shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
         settings = cls(**own, **{name: arguments[name] for name in shared})
         ledger, random_state = arguments["ledger"], arguments["random_state"]
@@ -163,7 +182,7 @@ class TableSettings(ABC):
 
     @property
     def gaussian(self) -> bool:
-        return self.guarantee.delta > 0.0
+        return self.noise_delta > 0.0
 
     @property
     def unlisted(self) -> tuple[Names, ...]:
@@ -171,13 +190,21 @@ class TableSettings(ABC):
         return () if self.schema is None else self.schema.unlisted
 
     @property
+    def pure_names(self) -> bool:
+        """Whether names are published with totals that have pure noise, so that all of delta covers names."""
+        return False
+
+    @property
     def names_delta(self) -> float:
         """The part of delta that covers the names of one person alone; 0 if all groups are listed."""
-        return _NAMES_DELTA * self.guarantee.delta if self.unlisted else 0.0
+        share = 1.0 if self.pure_names else _NAMES_DELTA
+        return share * self.guarantee.delta if self.unlisted else 0.0
 
     @property
     def noise_delta(self) -> float:
         """The part of delta that covers noise."""
+        if self.pure_names:
+            return 0.0
         return what_is_left(self.guarantee.delta, self.names_delta) if self.unlisted else self.guarantee.delta
 
     @property
@@ -245,7 +272,8 @@ class TableSettings(ABC):
             return []
         share = self.names_share / part
         most = _MOST_GROUPS if len(self.unlisted) > 1 else None
-        return [NameStage(share=share, columns=self.unlisted, delta=self.names_delta, most_groups=most)]
+        delta, max_names = self.names_delta, self.max_groups_per_unit
+        return [NameStage(share=share, columns=self.unlisted, delta=delta, max_names=max_names, most_groups=most)]
 
     def surveyed(self, findings: Findings) -> Findings:
         return findings
@@ -336,24 +364,67 @@ class StatisticSettings(TableSettings):
             if isinstance(self.sampling, Rule) or self.sampling == "none":
                 raise ArgumentError("sample_size needs sampling='constrained' or 'uniform'. State both, or neither.")
         self.recipe.require(self.fields(self.schema))
+        if self.max_groups_per_unit is None:
+            return
+        if validate.count("max_groups_per_unit", self.max_groups_per_unit) > MOST_NAMES:
+            raise ArgumentError(f"max_groups_per_unit is too large. Pass a number up to {MOST_NAMES:,}.")
+        if not self.unlisted and not self.recipe.presence:
+            raise ArgumentError(
+                "max_groups_per_unit is for groups that nobody listed, and for count_people. Leave it out."
+            )
+        if not self.has_people:
+            raise ArgumentError("max_groups_per_unit is about people. Pass the column that names them as unit.")
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Pure noise, or Gaussian noise if it is allowed and smaller for the blocks of the recipe."""
         epsilon = validate.target_epsilon(self.epsilon)
         delta = _DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
-        weights = [weight for _, weight in self.recipe.blocks(self.fields(self.schema))]
-        pure = math.sqrt(2.0) * sum(weights) / epsilon
         if self.unlisted:
             _require_delta(delta, self.unlisted)
-        elif delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta):
+        elif self._is_pure_better(epsilon, delta):
             return Guarantee(epsilon, 0.0, PURE_NOISE)
         return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
+
+    def _is_pure_better(self, epsilon: float, delta: float) -> bool:
+        """Whether pure noise is smaller than Gaussian noise for the blocks of the recipe."""
+        weights = [weight for _, weight in self._blocks(self.fields(self.schema))]
+        pure = math.sqrt(2.0) * sum(weights) / epsilon
+        return delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta)
+
+    @cached_property
+    def names_with_totals(self) -> bool:
+        """Whether names are published with their totals: if each row belongs to one name, and all rows are used."""
+        if self.schema is None or self.schema.open or self.has_people:
+            return False
+        return len(self.unlisted) == 1 and not is_sampled(self.sampling, self.sample_size)
+
+    @cached_property
+    def pure_names(self) -> bool:
+        return self.names_with_totals and self._is_pure_better(self.guarantee.epsilon, self.guarantee.delta)
+
+    def _blocks(self, fields: Fields) -> list[Weighted]:
+        """The blocks of the recipe, and a count of rows if names need one."""
+        blocks = self.recipe.blocks(fields)
+        if self.names_with_totals and not any(isinstance(block, (Rows, Split, Levels, Bins)) for block, _ in blocks):
+            blocks = [*blocks, (Rows(), _COUNT_IMPORTANCE * math.fsum(weight for _, weight in blocks))]
+        return blocks
 
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """Names that nobody listed, the number of rows for a sample, and the bounds of "auto" columns."""
         if self.sample_size is None and (rows.schema is None or not (rows.schema.open or self.unlisted)):
             return Stages()
+        if self.names_with_totals:
+            assert rows.unit is None
+            noise = self.survey_noise(TOTALS_SHARE)
+            totals = TotalsStage(
+                columns=self.unlisted,
+                delta=self.names_delta,
+                totals=partial(self._totals, marked=rows.stated.marked),
+                ball=wide_ball(rows),
+                place=self.by.index(self.unlisted[0].name),
+            )
+            return Stages(noise=noise, stages=(totals,), passes=3)
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count
@@ -381,19 +452,35 @@ class StatisticSettings(TableSettings):
         spreads = {name: column.spread for name, column in columns.items() if column.spread is not None}
         return spreads, [*Aim.of(self, facts.noise).heavy_cautions(columns), *unclear_cautions(columns)]
 
-    def _mechanism(
-        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
-    ) -> tuple[Rule, Mechanism]:
-        fields, gaussian = self.fields(rows.schema), delta > 0.0
-        blocks = self.recipe.blocks(fields)
-        if self.recipe.counts_clipped and rows.stated.marked:
+    def _vector(self, schema: Schema | None, *, marked: bool, ends: float = 1.0) -> VectorStatistic:
+        """The totals, with noise of scale 1. If cells are `marked`, those beyond the bounds are counted too.
+
+        These counts are more important by the factor `ends` if the totals of found names are released already.
+        """
+        fields, gaussian = self.fields(schema), self.gaussian
+        blocks = own = self._blocks(fields)
+        if self.recipe.counts_clipped and marked:
             blocks = with_ends(blocks, fields, gaussian=gaussian)
-        mechanism = VectorStatistic(
+        if self.names_with_totals:
+            blocks = [*own, *((block, ends * weight) for block, weight in blocks[len(own) :])]
+        return VectorStatistic(
             name=self.recipe.name,
             blocks=scaled_blocks(blocks, gaussian=gaussian),
             noise=GaussianNoise(scale=1.0) if gaussian else LpNoise(scale=1.0),
             by=fields.levels,
         )
+
+    def _totals(self, schema: Schema, noise: SurveyNoise, *, marked: bool) -> VectorStatistic:
+        """The totals, with the noise of a stage."""
+        mechanism = self._vector(schema, marked=marked)
+        if noise.gaussian:
+            return replace(mechanism, noise=noise.on_counts(1.0))
+        return with_noise(mechanism, noise.epsilon, 0.0, whole=all(map(is_whole, mechanism.blocks)))
+
+    def _mechanism(
+        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
+    ) -> tuple[Rule, Mechanism]:
+        mechanism = self._vector(rows.schema, marked=rows.stated.marked, ends=_ENDS_OF_OTHER)
         if self.sample_size is None and not isinstance(self.sampling, Rule):
             whole = rows.unit is None and all(map(is_whole, mechanism.blocks))
             return UniformRule(rate=1.0), with_noise(mechanism, epsilon, delta, whole=whole)
@@ -412,27 +499,33 @@ class StatisticSettings(TableSettings):
         assert isinstance(mechanism, VectorStatistic)
         max_rows = 1 if plan.unit is None else plan.unit.full_rows
         spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
-        ends = EndCounts.of(totals, mechanism, fields, max_rows=max_rows, spare=spare)
-        own = replace(mechanism, blocks=tuple(block for block in mechanism.blocks if not isinstance(block, Ends)))
-        columns = recipe.columns(fields)
-        uncertainty = Uncertainty(
-            totals=totals[:, : own.places[-1].stop],
-            mechanism=own,
-            max_rows=max_rows,
-            spare=spare,
-            recipe=recipe,
-            fields=fields,
-            n_columns=1 if columns is None else len(columns),
-            beyond=BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None,
-        )
+        n_blocks, columns = len(recipe.blocks(fields)), recipe.columns(fields)
+        totals, parts, published = with_published(facts, fields, totals, mechanism, n_blocks)
+        ends = EndCounts.of(totals, parts, fields, max_rows=max_rows, spare=spare)
+        beyond = BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None
+        joined = []
+        for is_own, law in parts:
+            own = replace(law, blocks=law.blocks[:n_blocks])
+            one = Uncertainty(
+                totals=totals[is_own, : own.places[-1].stop],
+                mechanism=own,
+                max_rows=max_rows,
+                spare=spare,
+                recipe=recipe,
+                fields=fields,
+                n_columns=1 if columns is None else len(columns),
+                beyond=beyond,
+            )
+            joined.append((is_own, one))
+        uncertainty = Joined(tuple(joined), published)
         # The number of rows according to the release itself, or fewer; in rows of mass 1 if there are units.
         counts = [
             totals[:, place].sum() for block, place in zip(own.blocks, own.places, strict=True) if not block.is_signed
         ]
         n_rows = float(max(counts, default=0.0)) / max_rows
         about, note = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
-        if plan.delta > 0.0:
-            warn(delta_concern(plan.delta, most_units(plan.unit, n_rows)))
+        if self.guarantee.delta > 0.0:
+            warn(delta_concern(self.guarantee.delta, most_units(plan.unit, n_rows)))
         estimates, lost = uncertainty.estimates(), None
         if recipe.needs_cells:
             hidden = uncertainty.lost()
@@ -455,7 +548,7 @@ class StatisticSettings(TableSettings):
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=columns,
             is_date=None if dates is None else np.resize(dates, estimates.shape),
-            released=release.value,
+            released=totals,
             plan=plan,
             subject=fields.subject,
             lost=lost,
@@ -464,14 +557,15 @@ class StatisticSettings(TableSettings):
 
 
 def _texts(
-    uncertainty: Uncertainty,
+    uncertainty: Joined,
     ends: EndCounts | None,
     spreads: Mapping[str, Spread],
     plan: Plan,
     first: tuple[str, ...],
 ) -> Texts:
     """What a statistic of rows says about its noise, its bounds and its empty groups."""
-    recipe, fields, mechanism = uncertainty.recipe, uncertainty.fields, uncertainty.mechanism
+    laws = [one for _, one in uncertainty.parts]
+    recipe, fields = laws[0].recipe, laws[0].fields
     shares = () if ends is None else ends.shares(spreads, plan.unit)
     if recipe.counts_clipped:
         notes = notes_of(shares, fields)
@@ -481,10 +575,16 @@ def _texts(
     if not plan.rule.keeps_all:
         rate = plan.rule.smallest_probability(plan.ball.radius)
         kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
-    scales = sorted({uncertainty.max_rows * scale for scale in mechanism.block_scales})
-    on_each = " and ".join(f"{scale:.4g}" for scale in scales)
+    noises = []
+    for one in laws:
+        scales = sorted({one.max_rows * scale for scale in one.mechanism.block_scales})
+        on_each = " and ".join(f"{scale:.4g}" for scale in scales)
+        noises.append(f"{law_in_words(one.mechanism.noise)} noise of scale {on_each}")
+    noise = f"{noises[0]} on each total"
+    if len(noises) > 1:
+        noise = f"{noise} of a name that was found, and {in_sentence(noises[1])} on those of {OTHER!r}"
     return Texts(
-        noise=f"{law_in_words(mechanism.noise)} noise of scale {on_each} on each total. {kept}",
+        noise=f"{noise}. {kept}",
         clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
         notes=tuple(filter(None, [*first, *notes])),
         clipped=shares,
@@ -668,3 +768,8 @@ def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: b
 
 def law_in_words(noise: NoiseLaw) -> str:
     return {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}.get(type(noise), "Laplace")
+
+
+def in_sentence(law: str) -> str:
+    """Words about noise within a sentence. Names of people keep their capital."""
+    return law if law.startswith(("Laplace", "Gaussian")) else law[0].lower() + law[1:]

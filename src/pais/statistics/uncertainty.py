@@ -353,16 +353,25 @@ class EndCounts(NamedTuple):
 
     @classmethod
     def of(
-        cls, totals: FloatArray, mechanism: VectorStatistic, fields: Fields, *, max_rows: int, spare: float
+        cls,
+        totals: FloatArray,
+        parts: Sequence[tuple[NDArray[np.bool_], VectorStatistic]],
+        fields: Fields,
+        *,
+        max_rows: int,
+        spare: float,
     ) -> EndCounts | None:
-        """Take the counts out of the totals of a mechanism; None if it did not count."""
+        """Take the counts out of totals; None if they were not counted. Each part of the groups has a mechanism."""
+        mechanism = parts[0][1]
         pairs = zip(mechanism.blocks, mechanism.places, strict=True)
-        places = [(block, place) for block, place in pairs if isinstance(block, Ends)]
+        places = [place for block, place in pairs if isinstance(block, Ends)]
         if not places:
             return None
-        counts = np.stack([totals[:, place] for _, place in places], axis=1)
-        noise = np.array([max_rows * block.factor * mechanism.noise.deviation(1) for block, _ in places])
-        variance = noise[:, None] ** 2 + spare * max_rows * np.abs(counts)
+        counts = np.stack([totals[:, place] for place in places], axis=1)
+        variance = spare * max_rows * np.abs(counts)
+        for is_own, one in parts:
+            factors = [block.factor for block in one.blocks if isinstance(block, Ends)]
+            variance[is_own] += (max_rows * one.noise.deviation(1) * np.array(factors)[:, None]) ** 2
         return cls(fields=fields, counts=counts, variance=variance)
 
     def shares(self, spreads: Mapping[str, Spread], unit: Unit | None) -> tuple[ClippedShare, ...]:

@@ -212,3 +212,21 @@ def test_groups_without_a_list_need_delta_and_known_options(people: Path) -> Non
     assert "delta=0 forbids" in refused("count", people, "--by", "region", "--epsilon", 1, "--delta", 0)
     assert "Write strip" in refused("count", people, "--by", "region=names(trim)", "--epsilon", 1)
     assert "pure noise" in refused("quantile", people, "--columns", "age=18:100", "--by", "region", "--epsilon", 1)
+
+
+def test_names_of_people_and_the_most_frequent_names(people: Path) -> None:
+    """The unit belongs to the open source here, so that people are protected, not rows."""
+    who = ["--by", "region", "--unit", "customer_id", "--epsilon", 2]
+    mean = done("mean", people, "--columns", "age=18:100", *who)
+    assert "one customer_id added or removed" in mean.stdout
+    few = strict_json(done("count-people", people, *who, "--max-groups-per-unit", 1, "--json").stdout)
+    assert "of a customer in more than one group, one counts" in few["about"]
+    assert "Pass a positive integer" in refused("count-people", people, *who, "--max-groups-per-unit", 0)
+    content = strict_json(done("top", people, *who, "--k", 2, "--json").stdout)
+    values = [value["value"] for value in content["values"]]
+    assert len(values) == 2
+    assert values == sorted(values, reverse=True)
+    assert content["certificate"]["neighbours"] == "one customer_id added or removed"
+    rows = strict_json(done("top", people, "--by", "region", "--epsilon", 2, "--json").stdout)
+    assert rows["certificate"]["neighbours"] == "one row added or removed"
+    assert "--by" in refused("top", people, "--epsilon", 1)

@@ -121,7 +121,7 @@ def test_many_columns_have_gaussian_noise_and_one_price() -> None:
 def test_bounds_of_auto_columns_are_found_before_those_of_people() -> None:
     result = pais.sum(TABLE, columns={"income": "auto"}, unit="customer_id", epsilon=1.0, random_state=0)
     assert result.value == pytest.approx(FRAME["income"].sum(), rel=0.05)
-    assert [part.what for part in result.certificate.parts] == ["survey", "sums"]
+    assert [part.what for part in result.certificate.parts] == ["survey", "sums of people"]
 
 
 def test_a_stated_bound_costs_no_survey_and_cuts_off() -> None:
