@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import are_texts, is_numeric, no_columns, numbers_of_objects, whole_numbers_of_objects
+from pais.data.cells import (
+    are_texts,
+    is_numeric,
+    no_columns,
+    numbers_of_objects,
+    texts_of_objects,
+    whole_numbers_of_objects,
+)
 from pais.data.columns import Columns, Layout, Missing
-from pais.data.dialect import CSVFile, Dialect
+from pais.data.dialect import FIRST_CELLS, CSVFile, Dialect, require_numbers
 from pais.data.engines.files import ArrowEngine, files_of
 from pais.data.schema import Schema
 from pais.data.units import ids_of_objects
@@ -129,6 +136,9 @@ def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.Ch
     if is_feature and columns.schema is not None:
         kind = columns.schema[name]
         if column is None:
+            if kind.is_open:
+                first = texts_of_objects(_objects(series.iloc[:FIRST_CELLS]))
+                require_numbers(name, first, Dialect(), "the source")
             return kind.cells_of_objects(_objects(series))
         return column if kind.accepts(column.type) else pa.nulls(len(series))
     if is_feature:

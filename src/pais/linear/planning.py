@@ -12,7 +12,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Release
 from pais.data.ball import Ball
-from pais.data.kinds import Auto, Bounds, Scale
+from pais.data.kinds import Auto, Bounds, FoundCategories, Scale
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.linear.coefficients import LinearFit, bounded_norms, square_mean_weight
@@ -174,6 +174,11 @@ def regression_schema(schema: Schema) -> Schema:
     *features, target = [
         replace(column, standardized=True) if isinstance(column, Auto) else column for column in schema.columns
     ]
+    if isinstance(target, FoundCategories):
+        raise ArgumentError(
+            f"the target {target.name!r} of a linear regression must be a column of numbers, and its type is text. "
+            "Convert it, or use DPLogisticRegression with a list of classes."
+        )
     if not isinstance(target, (Auto, Bounds, Scale)):
         raise ArgumentError(
             f"the target {target.name!r} is not a column of numbers. State (low, high) or 'auto' for it; for true "

@@ -571,7 +571,8 @@ class Findings:
 class Stages:
     """The stages of a survey, in their order, and its noise, which is fixed before a row is read.
 
-    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey.
+    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey. `delta`
+    is that of names which a survey with an epsilon publishes.
 
     Notes
     -----
@@ -582,6 +583,7 @@ class Stages:
     noise: SurveyNoise | None = None
     stages: tuple[Stage, ...] = ()
     passes: int = 1
+    delta: float = 0.0
 
     def run(self, engine: Engine, payers: Accounts, random_state: RandomState | BitSource) -> Findings:
         """Run all stages, and charge them to accounts that the caller has checked."""
@@ -592,6 +594,7 @@ class Stages:
         part = Part(
             what="survey",
             epsilon=0.0 if self.noise.gaussian else self.noise.epsilon,
+            delta=self.delta,
             shift=self.noise.shift,
             secure_randomness=bits.private,
             release=new_name(),

@@ -107,6 +107,9 @@ class PeopleSettings(TotalSettings):
     def what(self) -> str:
         return self.recipe.name_for_people
 
+    def for_rows(self, rows: Engine) -> TotalSettings:
+        return self
+
     def statistic(self, schema: Schema | None, facts: Findings | None = None) -> PeopleStatistic:
         """The statistic for columns with these bounds, and with the bounds on people that are stated or found."""
         fields = self.fields(schema)
