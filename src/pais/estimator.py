@@ -111,6 +111,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         self._keep(fitted)
         if fitted.survey is not None:
             warn(fitted.survey.columns_concern, SurveyWarning)
+            for found in fitted.survey.categories:
+                warn(found.concern, QualityWarning)
             warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
 

@@ -341,9 +341,9 @@ def require_numbers(name: str, cells: pa.Array, dialect: Dialect, where: str) ->
     n_numbers = int(is_read(cells, "numbers", dialect).sum())
     if _shows(len(cells) - n_numbers, n_numbers):
         raise DataError(
-            f"column {name!r} of {where} has text that is no number, and 'auto' finds the bounds of numbers there. For categories that "
-            f"are found privately, state columns={{{name!r}: pais.names()}}, or '{name}=names()' on the command line; "
-            "or list the categories."
+            f"column {name!r} of {where} has text that is no number, and 'auto' finds the bounds of numbers there. For "
+            f"categories that are found privately, state columns={{{name!r}: pais.names()}}, or '{name}=names()' on "
+            "the command line; or list the categories."
         )
 
 

@@ -285,6 +285,11 @@ class Names(Column):
                     f"{option}={getattr(self, option)!r} is not known. Pass one of {listed(known[1:])}."
                 )
 
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether no name is published."""
+        return len(self.values) == 1
+
     def opened(self) -> Names:
         """The column before its names are published."""
         return replace(self, values=(OTHER,))
@@ -385,6 +390,8 @@ class FoundCategories(Categories):
     ----------
     named : Names
         How cells are named, and the names that are published.
+    with_other : bool
+        Whether "other" has a coordinate if there are names. Otherwise such a cell is none of the categories.
 
     Notes
     -----
@@ -397,11 +404,14 @@ class FoundCategories(Categories):
 
     values: tuple[str | int | float, ...] = ()
     named: Names
+    with_other: bool = True
 
     def __post_init__(self) -> None:
         # Names are compared as they are, and not as listed categories.
         Column.__post_init__(self)
         values = self.named.values
+        if not self.with_other and len(values) > 1:
+            values = values[:-1]
         labels = tuple(f"{self.name}={value}" for value in values)
         midpoint = (CATEGORY / len(labels),) * len(labels)
         self.__dict__.update(values=values, form=self.named.form, labels=labels, midpoint=midpoint)
@@ -413,11 +423,16 @@ class FoundCategories(Categories):
 
     def opened(self) -> FoundCategories:
         """The column before its names are published."""
-        return self.of(self.named.opened())
+        return replace(self, named=self.named.opened())
 
     def listed(self, published: Sequence[str]) -> FoundCategories:
         """The column with its published names."""
-        return self.of(self.named.listed(published))
+        return replace(self, named=self.named.listed(published))
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether no name is published."""
+        return self.named.is_unlisted
 
     def distinct(self, cells: pa.Array) -> tuple[pa.Array, IntArray]:
         """The names of the distinct cells, as in `Names`."""
@@ -434,7 +449,7 @@ class FoundCategories(Categories):
         return [np.where(places == place, CATEGORY, 0.0) for place in range(len(self.values))]
 
     def facts(self) -> dict[str, Any]:
-        return self.named.facts()
+        return {**self.named.facts(), "with_other": self.with_other}
 
 
 def _is_printable_ascii(texts: pa.Array) -> bool:

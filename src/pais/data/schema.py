@@ -162,11 +162,21 @@ class Schema:
             if isinstance(column, Categories) and len(column.values) > 1
         )
 
+    @property
+    def category_references(self) -> tuple[tuple[int, ...], ...]:
+        """Those of `category_places` with whose average the others are compared: all but "other", if there are two."""
+        others = {
+            place.stop - 1
+            for column, place in zip(self.columns, self._slices, strict=True)
+            if isinstance(column, FoundCategories) and column.with_other and len(column.values) > 2
+        }
+        return tuple(tuple(place for place in places if place not in others) for places in self.category_places)
+
     @cached_property
     def unlisted(self) -> tuple[Names | FoundCategories, ...]:
         """The columns whose names are not published yet."""
         named = (column for column in self.columns if isinstance(column, (Names, FoundCategories)))
-        return tuple(column for column in named if len(column.values) == 1)
+        return tuple(column for column in named if column.is_unlisted)
 
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
@@ -174,8 +184,9 @@ class Schema:
         def as_stated(column: Column, after: Column) -> Column:
             if column.is_open and isinstance(after, Auto):
                 return replace(after, **_OPEN)
-            is_named = column in self.unlisted and isinstance(after, (Names, FoundCategories))
-            return after.opened() if is_named else after
+            if column in self.unlisted and isinstance(after, (Names, FoundCategories)):
+                return after.opened()
+            return after
 
         return len(self.columns) == len(resolved.columns) and all(
             column == as_stated(column, after) for column, after in zip(self.columns, resolved.columns, strict=True)
@@ -383,7 +394,9 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
     elif kind in (Categories, Names):
         facts["values"] = tuple(facts["values"])
     elif kind is FoundCategories:
-        return FoundCategories.of(Names(**{**facts, "values": tuple(facts["values"])}))
+        with_other, values = facts.pop("with_other"), tuple(facts.pop("values"))
+        names = Names(values=values, **facts)
+        return FoundCategories(name=names.name, named=names, with_other=validate.flag("with_other", with_other))
     elif kind is Auto:
         facts["middle"] = facts.pop("center", None)
     return kind(**facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +283,8 @@ def text_columns(data: Any) -> frozenset[str]:
         types = data.schema
     elif is_frame(data, "pandas"):
         columns = [(str(label), data.iloc[:0, place]) for place, label in enumerate(data.columns)]
-        types = {label: attempt(lambda: pa.array(cells).type) for label, cells in columns if not holds_objects(cells.dtype)}
+        empty = {label: attempt(partial(pa.array, cells)) for label, cells in columns if not holds_objects(cells.dtype)}
+        types = {label: None if cells is None else cells.type for label, cells in empty.items()}
     elif not isinstance(data, (Engine, CSVFile)):
         stream = stream_of(data)
         if stream is not None:

@@ -16,7 +16,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.data.cells import listed
-from pais.data.kinds import Categories, Column
+from pais.data.kinds import Categories, Column, FoundCategories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.mechanisms.moments import MomentValue
@@ -590,7 +590,8 @@ def _references_of(column: Column, centered: bool) -> tuple[str, ...]:
     elif len(column.labels) == 2:
         reference = f"the average of {' and '.join(column.labels)}"
     else:
-        reference = f"the average of the listed categories of {column.name}"
+        known = "named" if isinstance(column, FoundCategories) else "listed"
+        reference = f"the average of the {known} categories of {column.name}"
     return (reference,) * len(column.labels)
 
 
@@ -616,14 +617,14 @@ def _constraints(value: MomentValue, plan: Plan, schema: Schema) -> list[FloatAr
 def _gauge(features: Schema) -> FloatArray:
     """A map of coefficients and intercept, in the units of the columns, that makes those of categories add up to zero.
 
-    The mean of the coefficients of a column moves to the intercept. No prediction changes for a row whose category is
-    listed, and a row of no listed category has the prediction of the average one.
+    That of "other" does not count in this sum, since "other" may have few rows or none. The mean of the coefficients of
+    a column moves to the intercept. No prediction changes for a row whose category is listed, and a row of no listed
+    category has the prediction of the average one.
     """
     gauge = np.eye(features.width + 1)
-    for group in features.category_places:
-        places = list(group)
-        gauge[np.ix_(places, places)] -= 1.0 / len(places)
-        gauge[-1, places] += 1.0 / len(places)
+    for places, compared in zip(features.category_places, features.category_references, strict=True):
+        gauge[np.ix_(places, compared)] -= 1.0 / len(compared)
+        gauge[-1, list(compared)] += 1.0 / len(compared)
     return gauge
 
 

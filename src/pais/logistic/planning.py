@@ -11,7 +11,7 @@ import numpy as np
 from pais.accounting.certificate import Release
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
-from pais.data.kinds import Auto, Boolean, Categories
+from pais.data.kinds import Auto, Boolean, Categories, FoundCategories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.linear.coefficients import Coefficients, RegressionFit, mean_weight, references
@@ -153,6 +153,10 @@ def classification_schema(schema: Schema) -> Schema:
             f"the classes of the target {target.name!r} are not known. List them in classes, or in columns."
         )
     standardized = [replace(each, standardized=True) if isinstance(each, Auto) else each for each in features]
+    # "Other" may have few rows or none, and a coefficient of such a category can be far off.
+    standardized = [
+        replace(each, with_other=False) if isinstance(each, FoundCategories) else each for each in standardized
+    ]
     return Schema((*standardized, Categories(name=target.name, values=values)))
 
 

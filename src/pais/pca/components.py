@@ -76,9 +76,9 @@ class PCASettings(SampleSettings):
 
     def for_rows(self: S, rows: Engine) -> S:
         asked, settings = self.n_components, super().for_rows(rows)
-        is_number = asked is not None and not isinstance(asked, (str, float))
         # The number of categories that a survey finds must not decide whether the fit succeeds.
-        if is_number and asked > rows.n_features and not settings.unlisted:
+        is_known = settings.unlisted == 0
+        if asked is not None and not isinstance(asked, (str, float)) and is_known and asked > rows.n_features:
             raise ArgumentError(
                 f"n_components={asked} is more than the {rows.n_features} features. Pass at most that number."
             )

@@ -43,6 +43,7 @@ from pais.errors import SurveyWarning
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.planning.column_survey import ColumnBounds, ColumnRange
 from pais.planning.facts import (
+    CategoriesFound,
     Findings,
     NoisyCounts,
     NormCounts,
@@ -182,6 +183,10 @@ def survey_of(findings: Findings, quantile: float | None = None) -> Survey:
         schema=engine.schema,
         unclear_columns=tuple(name for name, column in columns.items() if not column.clear),
         skewed_columns=tuple(name for name, column in columns.items() if column.clear and column.is_skewed),
+        categories=tuple(
+            CategoriesFound(name, len(found.names) + found.n_left_out, found.n_left_out, found.selection.half_found)
+            for name, found in findings.found.get("names", {}).items()
+        ),
         quantile_asked=quantile is not None,
         ledger_entries=findings.ledger_entries,
         counts=found.noisy,
@@ -205,8 +210,8 @@ class NormStage(Stage):
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
     histogram has. The sums for the mean come from the same pass. With `joined`, both histograms together say
-    which octaves hold rows: a few rows far beyond the others may be clusters of k-means. `origin` gives the ball for the
-    columns as they are known when the stage begins.
+    which octaves hold rows: a few rows far beyond the others may be clusters of k-means. `origin` gives the ball for
+    the columns as they are known when the stage begins.
     """
 
     name: str = "norms"

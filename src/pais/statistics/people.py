@@ -107,7 +107,7 @@ class PeopleSettings(TotalSettings):
     def what(self) -> str:
         return self.recipe.name_for_people
 
-    def for_rows(self, rows: Engine) -> TotalSettings:
+    def for_rows(self, rows: Engine) -> PeopleSettings:
         return self
 
     def statistic(self, schema: Schema | None, facts: Findings | None = None) -> PeopleStatistic:

@@ -27,7 +27,7 @@ from pais.data.ball import Ball
 from pais.data.cells import listed
 from pais.data.columns import Missing
 from pais.data.engines.base import AllRows, Engine
-from pais.data.kinds import Names
+from pais.data.kinds import FoundCategories, Names
 from pais.data.schema import Schema
 from pais.data.sources import cells, names_of, source
 from pais.data.units import Unit, most_units, people_concern, people_word
@@ -69,8 +69,8 @@ from pais.statistics.uncertainty import (
     with_ends,
 )
 
-# The number of rows is not known before the release. This is a tenth of one over 100 million rows.
-_DEFAULT_DELTA = 1e-9
+#: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
+DEFAULT_DELTA = 1e-9
 
 # Share of epsilon, or of the squared Gaussian shift, for bounds of "auto" columns: at least, and if all columns are
 # "auto" and what lies beyond their bounds has to be known. The latter belong to the constants of `planning.tails`. Set
@@ -166,7 +166,7 @@ class TableSettings(ABC):
         return self.guarantee.delta > 0.0
 
     @property
-    def unlisted(self) -> tuple[Names, ...]:
+    def unlisted(self) -> tuple[Names | FoundCategories, ...]:
         """The columns whose names form groups, but which nobody listed."""
         return () if self.schema is None else self.schema.unlisted
 
@@ -244,7 +244,8 @@ class TableSettings(ABC):
         if not self.unlisted:
             return []
         share = self.names_share / part
-        most = _MOST_GROUPS if len(self.unlisted) > 1 else None
+        # Columns without groups do not multiply each other.
+        most = _MOST_GROUPS if len(self.unlisted) > 1 and self.by else None
         return [NameStage(share=share, columns=self.unlisted, delta=self.names_delta, most_groups=most)]
 
     def surveyed(self, findings: Findings) -> Findings:
@@ -262,7 +263,7 @@ class TableSettings(ABC):
             epsilon=epsilon,
             delta=self.noise_delta,
             # Delta beyond that of the noise covers the names that one person alone has. [note: names-10]
-            certified_delta=self.guarantee.delta if self.unlisted else None,
+            certified_delta=self.guarantee.delta if self.unlisted and self.gaussian else None,
             delta_basis=self.guarantee.basis,
             spent=facts.spent,
             unit=rows.unit,
@@ -280,13 +281,13 @@ class TableSettings(ABC):
         """Values, errors, labels and cautions from what was released."""
 
 
-def _require_delta(delta: float, unlisted: Sequence[Names]) -> None:
+def require_delta(delta: float, unlisted: Sequence[Names | FoundCategories]) -> None:
     """Raise unless delta covers the chance that the name of one person alone is published."""
     if delta == 0.0:
         name = unlisted[0].name
         raise ArgumentError(
             f"the names in {name!r} are not listed, and delta=0 forbids publishing a name from the table: it might be "
-            f"that of one person. Pass delta > 0, or list the names: by={{{name!r}: [...]}}."
+            f"that of one person. Pass delta > 0, or list the names: {{{name!r}: [...]}}."
         )
 
 
@@ -341,11 +342,11 @@ class StatisticSettings(TableSettings):
     def guarantee(self) -> Guarantee:
         """Pure noise, or Gaussian noise if it is allowed and smaller for the blocks of the recipe."""
         epsilon = validate.target_epsilon(self.epsilon)
-        delta = _DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
+        delta = DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
         weights = [weight for _, weight in self.recipe.blocks(self.fields(self.schema))]
         pure = math.sqrt(2.0) * sum(weights) / epsilon
         if self.unlisted:
-            _require_delta(delta, self.unlisted)
+            require_delta(delta, self.unlisted)
         elif delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta):
             return Guarantee(epsilon, 0.0, PURE_NOISE)
         return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
