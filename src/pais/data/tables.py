@@ -70,7 +70,10 @@ def read(
 
 def as_table(source: object, columns: Columns) -> pa.Table:
     """Convert any table through the Arrow interface. In a pandas frame, columns of Python objects become numbers."""
-    table = attempt(lambda: _pandas_table(source, columns) if is_frame(source, "pandas") else pa.table(source))
+    is_pandas = is_frame(source, "pandas")
+    if is_pandas and columns.schema is not None:
+        _require_numbers(source, columns.schema.open)
+    table = attempt(lambda: _pandas_table(source, columns) if is_pandas else pa.table(source))
     if table is None:
         raise DataError(
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
@@ -126,6 +129,14 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
     return pa.table(arrays, names=[name for name, _ in series])
 
 
+def _require_numbers(frame: Any, names: Sequence[str]) -> None:
+    """Raise if the first cells of an "auto" column of Python objects are words."""
+    for position, label in enumerate(map(str, frame.columns)):
+        series = frame.iloc[:FIRST_CELLS, position]
+        if label in names and holds_objects(series.dtype):
+            require_numbers(label, texts_of_objects(_objects(series)), Dialect(), "the source")
+
+
 def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.ChunkedArray:
     is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
     if not is_feature and name not in columns.set_aside:
@@ -136,9 +147,6 @@ def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.Ch
     if is_feature and columns.schema is not None:
         kind = columns.schema[name]
         if column is None:
-            if kind.is_open:
-                first = texts_of_objects(_objects(series.iloc[:FIRST_CELLS]))
-                require_numbers(name, first, Dialect(), "the source")
             return kind.cells_of_objects(_objects(series))
         return column if kind.accepts(column.type) else pa.nulls(len(series))
     if is_feature:

@@ -21,6 +21,7 @@ from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.units import HashIndex, UnitHash
 from pais.mechanisms.names import NameSelection, max_names_of
 from pais.planning.facts import Stage, SurveyNoise
+from pais.privacy.amplification import largest_shift
 
 # Share of the stage for the number of names that people have, if it is not stated. Chosen by eye: THEORY names 2 % of
 # the squared shift of a whole release.
@@ -156,10 +157,12 @@ class NameStage(Stage):
 
 
 def _selection(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
-    """The selection for a Gaussian shift, or for an epsilon that is spent on names alone. [note: names-12]"""
+    """The selection for a Gaussian shift, or for a share of epsilon with all of delta."""
     if noise.gaussian:
         return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
-    return NameSelection.whole(epsilon=noise.epsilon, delta=delta, max_names=max_names)
+    # Half of delta is for the noise, and half for names of one person alone, so that a replay can tell them apart.
+    shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-12]
+    return NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
 
 
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:

@@ -33,7 +33,7 @@ from pais.planning.norm_survey import survey_of, survey_stages
 from pais.planning.plan import Fit, Plan, RadiusChoice, SampleChoice, SizeOption
 from pais.privacy.amplification import delta_after, kept_limit, kept_limit_of_rounds, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
-from pais.privacy.guarantee import chosen_delta, delta_concern, warn
+from pais.privacy.guarantee import STATED, chosen_delta, delta_concern, warn
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import NormDistribution, Rule, largest_coreset_size
 
@@ -52,6 +52,9 @@ _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.0
 # Share of the squared Gaussian shift that all rows allow, for categories that nobody listed, and of delta for those of
 # one person alone. Those of statistics: with them, the noise of what follows grows by 4.5 %.
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
+
+# What a plan with such categories adds to the words on how delta was chosen.
+_LESS = ", less a tenth for categories of one person alone"
 
 # Categories of a column that are kept, the most frequent ones. A covariance matrix of 100 categories has 5,000 numbers.
 # Chosen by eye.
@@ -497,7 +500,7 @@ class SampleSettings(Settings):
             spent=spent,
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             certified_delta=None if delta.certified == noise_delta else delta.certified,
-            delta_basis=delta.basis,
+            delta_basis=delta.basis if delta.basis == STATED or not self.unlisted else f"{delta.basis}{_LESS}",
             columns=columns,
             unit=unit,
             schema=schema,
