@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import pais
 from pais.auditing.replay import ReplayReport, replay
 from pais.mechanisms.names import NameSelection
-from tests.conformance.test_names import SECRET, STORES, rows
+from tests.conformance.test_names import STORES, rows
 from tests.conformance.test_replay_names import DELTA, RECORDS, table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

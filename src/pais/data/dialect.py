@@ -342,8 +342,8 @@ def require_numbers(name: str, cells: pa.Array, dialect: Dialect, where: str) ->
     if _shows(len(cells) - n_numbers, n_numbers):
         raise DataError(
             f"column {name!r} of {where} has text that is no number, and 'auto' finds the bounds of numbers there. For "
-            f"categories that are found privately, state columns={{{name!r}: pais.names()}}, or '{name}=names()' on "
-            "the command line; or list the categories."
+            f"categories that are found privately, state columns={{{name!r}: pais.names()}}, or list them: "
+            f"columns={{{name!r}: ['a', 'b']}}."
         )
 
 

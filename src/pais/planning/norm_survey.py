@@ -39,7 +39,7 @@ from pais.data.engines.base import Engine, Fold, Sampling
 from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
-from pais.errors import SurveyWarning
+from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.planning.column_survey import ColumnBounds, ColumnRange
 from pais.planning.facts import (
@@ -128,6 +128,12 @@ def survey(
     payers.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
     level = None if quantile is None else validate.quantile(quantile)
     noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
+    if engine.schema is not None and engine.schema.unlisted:
+        name = engine.schema.unlisted[0].name
+        raise ArgumentError(
+            f"the categories of {name!r} are not listed, and a survey with an epsilon alone cannot find them. List "
+            f"them: columns={{{name!r}: ['a', 'b']}}, or fit a model, which surveys for itself."
+        )
     if center is None and engine.schema is not None:
         center = engine.schema.midpoint
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
