@@ -282,10 +282,9 @@ def fit(
             whole = replace(settings.price, what=f"survey and {settings.what}", unit=engine.unit_column)
             payers = Prepaid(payers, whole)
         findings = stages.run(engine, payers, random_state)
-        engine = findings.engine
         # The survey may have found the categories of columns.
-        settings = settings.for_rows(engine)
-        found = settings.surveyed(findings)
+        settings = settings.for_rows(findings.engine)
+        engine, found = findings.engine, settings.surveyed(findings)
     else:
         found = facts.about(engine.unit, engine.schema)
     plan = settings.planned(found, engine)

@@ -162,16 +162,6 @@ class Schema:
             if isinstance(column, Categories) and len(column.values) > 1
         )
 
-    @property
-    def category_references(self) -> tuple[tuple[int, ...], ...]:
-        """Those of `category_places` with whose average the others are compared: all but "other", if there are two."""
-        others = {
-            place.stop - 1
-            for column, place in zip(self.columns, self._slices, strict=True)
-            if isinstance(column, FoundCategories) and column.with_other and len(column.values) > 2
-        }
-        return tuple(tuple(place for place in places if place not in others) for places in self.category_places)
-
     @cached_property
     def unlisted(self) -> tuple[Names | FoundCategories, ...]:
         """The columns whose names are not published yet."""

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -574,6 +575,14 @@ def _reweighting(fit: Fit) -> Reweighting:
     return Reweighting.of(np.hypot(norms, ball.constant), masses, ball.radius)
 
 
+def without_other(columns: Sequence[Column]) -> list[Column]:
+    """Columns of features in which "other" is none of the categories that were found.
+
+    It may have few rows or none, and what hides its coefficient would spoil the errors of the others.
+    """
+    return [replace(each, with_other=False) if isinstance(each, FoundCategories) else each for each in columns]
+
+
 def references(features: Schema, *, centered: bool = True) -> tuple[str, ...]:
     """The reference of the coefficient of each feature, as a noun; empty for numbers and booleans.
 
@@ -590,7 +599,7 @@ def _references_of(column: Column, centered: bool) -> tuple[str, ...]:
     elif len(column.labels) == 2:
         reference = f"the average of {' and '.join(column.labels)}"
     else:
-        known = "named" if isinstance(column, FoundCategories) else "listed"
+        known = "found" if isinstance(column, FoundCategories) else "listed"
         reference = f"the average of the {known} categories of {column.name}"
     return (reference,) * len(column.labels)
 
@@ -617,14 +626,14 @@ def _constraints(value: MomentValue, plan: Plan, schema: Schema) -> list[FloatAr
 def _gauge(features: Schema) -> FloatArray:
     """A map of coefficients and intercept, in the units of the columns, that makes those of categories add up to zero.
 
-    That of "other" does not count in this sum, since "other" may have few rows or none. The mean of the coefficients of
-    a column moves to the intercept. No prediction changes for a row whose category is listed, and a row of no listed
-    category has the prediction of the average one.
+    The mean of the coefficients of a column moves to the intercept. No prediction changes for a row whose category is
+    listed, and a row of no listed category has the prediction of the average one.
     """
     gauge = np.eye(features.width + 1)
-    for places, compared in zip(features.category_places, features.category_references, strict=True):
-        gauge[np.ix_(places, compared)] -= 1.0 / len(compared)
-        gauge[-1, list(compared)] += 1.0 / len(compared)
+    for group in features.category_places:
+        places = list(group)
+        gauge[np.ix_(places, places)] -= 1.0 / len(places)
+        gauge[-1, places] += 1.0 / len(places)
     return gauge
 
 

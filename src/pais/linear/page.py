@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
 from pais.data.cells import all_of, listed
-from pais.data.kinds import OTHER, Auto, Boolean, Bounds, Categories, Column, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Scale
 from pais.data.schema import Schema
 from pais.linear.coefficients import references, with_intervals
 from pais.planning.plan import CLEAR
@@ -206,12 +206,10 @@ class RegressionResults(Results):
         ]
         sentences = []
         if averaged:
-            # "Other" is not part of the average.
-            is_named = any(name.endswith(f"={OTHER}") for name in self.names)
+            are_found = any("the found categories" in one for one in self.compared_with)
             sentences.append(
                 "the coefficient of a category is its difference from the average of the "
-                f"{'named' if is_named else 'listed'} categories of its column, so those of a column"
-                f"{f', without {OTHER!r},' if is_named else ''} add up to zero."
+                f"{'found' if are_found else 'listed'} categories of its column, so those of a column add up to zero."
             )
         if alone:
             compare = "the coefficient of {} compares" if len(alone) == 1 else "the coefficients of {} compare"
