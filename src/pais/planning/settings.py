@@ -196,7 +196,7 @@ class Settings(ABC):
         share = (self._names_shift / noise.shift) ** 2
         names = NameStage(
             share=share, columns=rows.schema.unlisted, delta=self.names_delta, most_names=_MOST_CATEGORIES
-        )  # [note: names-13]
+        )
         others = [replace(stage, share=(1.0 - share) * stage.share) for stage in stages.stages]
         return replace(stages, stages=(names, *others), passes=stages.passes + 1)
 

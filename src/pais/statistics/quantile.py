@@ -541,7 +541,7 @@ class QuantileSettings(TableSettings):
                     delta=self.names_delta,
                     most_groups=_ALL_POINTS // _LEAST_POINTS,
                 )
-            )  # [note: names-12]
+            )
         if bounds:
             stages.append(ColumnBounds(share=1.0 - names / (names + bounds)))
         return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(names), delta=self.names_delta)
