@@ -35,7 +35,7 @@ from pais.data.engines.base import Engine, require_finite as require_finite_rows
 from pais.data.engines.local import LocalEngine, MemoryEngine
 from pais.data.kinds import Column
 from pais.data.schema import Schema
-from pais.data.sources import is_streamed, names_of, source
+from pais.data.sources import is_streamed, names_of, source, with_categories
 from pais.data.tables import as_table, from_array, is_frame, read, require_table
 from pais.data.units import id_concern, is_person, people_concern, unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
@@ -111,6 +111,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         self._keep(fitted)
         if fitted.survey is not None:
             warn(fitted.survey.columns_concern, SurveyWarning)
+            for found in fitted.survey.categories:
+                warn(found.concern, QualityWarning)
             warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
 
@@ -140,8 +142,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 Columns(missing=self.missing)
                 require_finite_rows(in_memory)
             return in_memory
+        columns = self.columns if schema is None or isinstance(X, Engine) else with_categories(schema, X)
         engine = source(
-            X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
+            X, columns=columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )
         self._columns_in = engine.feature_columns
         names = engine.names if engine.schema is None else engine.schema.names
@@ -398,7 +401,7 @@ class SupervisedEstimator(PrivateEstimator):
         rows = self._rows(X, reset=True)
         places = [f"x{number}" for number in range(self.n_features_in_)]
         self._columns_in = tuple(map(str, getattr(self, "feature_names_in_", places)))
-        schema = self._schema_of(self._columns_in, y)
+        schema = self._schema_of(self._columns_in, X, y)
         table = _table_of(rows, self._columns_in)
         return self._source(_with_target(table, y, schema.columns[-1]), schema)
 
@@ -414,7 +417,7 @@ class SupervisedEstimator(PrivateEstimator):
             if y is not None and isinstance(self.columns, (Mapping, Schema)):
                 known += self._unstated(X, known)
         features = tuple(name for name in known if name != target)
-        schema = self._schema_of(features, y)
+        schema = self._schema_of(features, X, y)
         self._columns_in = features
         self.n_features_in_, self.feature_names_in_ = len(features), np.asarray(features, dtype=object)
         if y is None:
@@ -456,7 +459,7 @@ class SupervisedEstimator(PrivateEstimator):
             return _DEFAULT_TARGET
         return name if isinstance(name, str) and name else _DEFAULT_TARGET
 
-    def _schema_of(self, features: Sequence[str], y: Any) -> Schema:
+    def _schema_of(self, features: Sequence[str], X: Any, y: Any) -> Schema:
         """What is public about features and target: what `columns` states, and "auto" for the others."""
         target = self._target_name(y, features)
         if target in features:
@@ -464,7 +467,7 @@ class SupervisedEstimator(PrivateEstimator):
         if not features:
             raise ArgumentError("there is no feature beside the target. Pass at least one column.")
         stated = self.columns if isinstance(self.columns, (Mapping, Schema)) else {}
-        known = {column.name: column for column in Schema.of(stated).columns} if stated else {}
+        known = {column.name: column for column in with_categories(Schema.of(stated), X).columns} if stated else {}
         unknown = [name for name in known if name not in (*features, target)]
         if unknown:
             raise ArgumentError(f"columns names {unknown[0]!r}, which is not a column of X. Arrays have x0, x1, ....")

@@ -228,7 +228,10 @@ class ReleaseSettings(Protocol[R]):
         """Open the rows. Facts of an earlier survey state their columns and unit."""
 
     def for_rows(self, rows: Engine) -> ReleaseSettings[R]:
-        """Return the settings for a source, before a row is read. Raises if they do not fit its columns."""
+        """Return the settings for a source, before a row is read and after a survey.
+
+        Before the survey, this raises if they do not fit its columns.
+        """
 
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """The stages of a survey of what is not stated; `fit` runs them."""
@@ -279,6 +282,8 @@ def fit(
             whole = replace(settings.price, what=f"survey and {settings.what}", unit=engine.unit_column)
             payers = Prepaid(payers, whole)
         findings = stages.run(engine, payers, random_state)
+        # The survey may have found the categories of columns.
+        settings = settings.for_rows(findings.engine)
         engine, found = findings.engine, settings.surveyed(findings)
     else:
         found = facts.about(engine.unit, engine.schema)

@@ -170,7 +170,7 @@ def _column_in_words(column: Mapping[str, Any]) -> str:
     kind = column["kind"]
     if kind == "categories":
         return f"categories {', '.join(map(str, column['values']))}"
-    if kind == "names":
+    if kind in ("names", "found categories"):
         return f"{len(column['values']) - 1:,} names that were found privately; all others are 'other'"
     if kind == "ranges":
         ends = ["no limit" if end is None else f"{end:,.10g}" for end in column["ends"]]

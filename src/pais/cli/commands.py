@@ -315,9 +315,12 @@ def kmeans(wanted: options.KMeans) -> None:
             made = fit(rows, settings, random_state=wanted.seed, ledger=book, facts=facts, counted=False)
         found_nothing = made.survey is not None and not made.survey.above_noise
         columns_concern = None if made.survey is None else made.survey.columns_concern
-        for concern in (show.NOISE_WARNING if found_nothing else None, columns_concern, made.concern):
+        unlisted = () if made.survey is None else (one.concern for one in made.survey.categories)
+        for concern in (show.NOISE_WARNING if found_nothing else None, columns_concern, *unlisted, made.concern):
             if concern is not None:
                 bar.warn(concern)
+        if made.schema is not None:
+            names = made.schema.labels
         value, results = made.value, made.results(names)
         model = CenterModel(
             centers=value.centers,

@@ -43,7 +43,7 @@ _STATISTICS = "mean|sum|count|count_people|top|histogram|quantile|describe|varia
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VALUE = rf"{_QUOTED}|\{{[^{{}}]*\}}|\[[^\[\]]*\]|[-+]?\d[\w.+-]*\w|\d|None\b"
-_CALL = re.compile(r"pais\.(ranges|days|weeks|months|quarters|years)\(([^()]*)\)")
+_CALL = re.compile(r"pais\.(ranges|days|weeks|months|quarters|years|names)\(([^()]*)\)")
 
 # Patterns for the text before and after a name, so that parts of paths, longer names and quoted names do not match.
 _BEFORE, _AFTER = r"(?<![\w/.'\"-])", r"(?![\w/'\"=-]|\.\w|\[')"

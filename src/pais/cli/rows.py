@@ -21,7 +21,7 @@ from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, WeightedRows
 from pais.data.kinds import PERIODS, could_be_edges, names, ranges
 from pais.data.schema import Schema
-from pais.data.sources import names_of as header_of, source
+from pais.data.sources import names_of as header_of, source, with_categories
 from pais.data.units import id_concern, is_person, people_concern
 from pais.errors import ArgumentError
 from pais.privacy.rules import NormDistribution
@@ -34,6 +34,8 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
     """
     columns = columns_of(wanted.columns)
     data, csv = found(wanted)
+    if isinstance(columns, Schema):
+        columns = with_categories(columns, data)
     engine = source(
         data,
         columns=default if columns is None else columns,

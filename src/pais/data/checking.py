@@ -25,6 +25,7 @@ from pais.data.engines.files import DataFile, files_of, names_in, open_file
 from pais.data.engines.streams import stream_of
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
 from pais.data.schema import Schema
+from pais.data.sources import with_names
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
 from pais.data.units import Unit, ids_of_objects, normalised, people_concern, people_word, unit_of
 from pais.errors import ArgumentError, DataError
@@ -270,7 +271,7 @@ def check(
     >>> found.lines()[0]
     'not private: 600 rows'
     """
-    schema = Schema.of(columns)
+    schema = with_names(Schema.of(columns), data)
     if target is not None and target not in schema.names:
         raise ArgumentError(
             f"target={target!r} is not one of the stated columns. State in columns what is public about it."

@@ -25,7 +25,7 @@ import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
 from pais._base.validate import attempt
-from pais.data.cells import days_of, numbers_of, numbers_of_text, trimmed
+from pais.data.cells import MISSING_WORDS, days_of, numbers_of, numbers_of_text, trimmed
 from pais.errors import ArgumentError, DataError
 
 #: Separators that a header can show, and their names.
@@ -73,6 +73,9 @@ _FORMS = {"numbers": ("decimal", "thousands"), "dates": ("date_format",)}
 # A form is recognised if this many cells have it, and at most one cell that does not in this many that do. Chosen by
 # eye.
 _CELLS_THAT_SHOW, _PER_OTHER = 20, 20
+
+#: The first cells of a column, which show how they are written.
+FIRST_CELLS = 1000
 
 # Encodings of this kind that Python decodes without a table.
 _WITHOUT_TABLE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")
@@ -328,6 +331,22 @@ def _shows(n_cells: int, n_others: int) -> bool:
     return bool(n_cells >= _CELLS_THAT_SHOW and _PER_OTHER * n_others <= n_cells)
 
 
+def require_numbers(name: str, cells: pa.Array, dialect: Dialect, where: str) -> None:
+    """Raise if the first cells of an "auto" column are words. No cell is quoted.
+
+    The type of the column does not tell numbers from text, and one form of cells is told from another by `_shows`.
+    """
+    cells = cells.cast(pa.large_string()).drop_null()
+    cells = cells.filter(pc.invert(pc.is_in(pc.ascii_trim_whitespace(cells), value_set=_MISSING)))
+    n_numbers = int(is_read(cells, "numbers", dialect).sum())
+    if _shows(len(cells) - n_numbers, n_numbers):
+        raise DataError(
+            f"column {name!r} of {where} has text that is no number, and 'auto' finds the bounds of numbers there. For "
+            f"categories that are found privately, state columns={{{name!r}: pais.names()}}, or list them: "
+            f"columns={{{name!r}: ['a', 'b']}}."
+        )
+
+
 def in_words(form: Dialect, dialect: Dialect) -> str:
     """Say how a file is written and what to pass, for a form that differs from a dialect."""
     differ = {name: getattr(form, name) for name in form.stated if getattr(form, name) != getattr(dialect, name)}
@@ -343,6 +362,8 @@ def in_words(form: Dialect, dialect: Dialect) -> str:
     stated = ", ".join(f"{name}={value!r}" for name, value in differ.items())
     return f"{shown}: pass {stated}"
 
+
+_MISSING = MISSING_WORDS.cast(pa.large_string())
 
 # Text that can be a cell but not a column name. Arrow reads these words as missing or as booleans.
 _CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "none", "true", "false"}

@@ -285,6 +285,11 @@ class Names(Column):
                     f"{option}={getattr(self, option)!r} is not known. Pass one of {listed(known[1:])}."
                 )
 
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether no name is published."""
+        return len(self.values) == 1
+
     def opened(self) -> Names:
         """The column before its names are published."""
         return replace(self, values=(OTHER,))
@@ -350,14 +355,18 @@ class Names(Column):
                 texts[place] = pa.scalar(float(cell)).cast(pa.string()).as_py()
         return pa.array(texts, pa.large_string())
 
-    def encode(self, cells: pa.Array) -> list[FloatArray]:
+    def places(self, cells: pa.Array) -> IntArray:
+        """The place of the name of each cell among the published ones; -1 for a cell without a name."""
         texts, places = self.distinct(cells)
-        n = len(self.values)
-        found = pc.fill_null(pc.index_in(texts, value_set=self._value_set), n - 1)
-        coordinates = (2.0 * np.asarray(found.to_numpy(zero_copy_only=False)) + 1.0) / n - 1.0
+        found = pc.fill_null(pc.index_in(texts, value_set=self._value_set), len(self.values) - 1)
         nameless = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
-        # The last coordinate is that of a missing cell, whose place is -1.
-        return [np.append(np.where(nameless, 2.0, coordinates), 2.0).take(places)]
+        found = np.where(nameless, -1, np.asarray(found.to_numpy(zero_copy_only=False)))
+        # The last one is that of a missing cell, whose place is -1.
+        return np.append(found, -1).astype(np.int64).take(places)
+
+    def encode(self, cells: pa.Array) -> list[FloatArray]:
+        places = self.places(cells)
+        return [np.where(places < 0, 2.0, (2.0 * places + 1.0) / len(self.values) - 1.0)]
 
     @functools.cached_property
     def _value_set(self) -> pa.Array:
@@ -369,6 +378,78 @@ class Names(Column):
     def facts(self) -> dict[str, Any]:
         options = ("strip", "casefold", "unicode_form", "period")
         return {"values": list(self.values), **{option: getattr(self, option) for option in options}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundCategories(Categories):
+    """Categories of a model that nobody listed: the published names of a column and "other", one coordinate each.
+
+    A private survey finds the names. Until then, all cells with a name are "other".
+
+    Attributes
+    ----------
+    named : Names
+        How cells are named, and the names that are published.
+    with_other : bool
+        Whether "other" has a coordinate if there are names. Otherwise such a cell is none of the categories.
+
+    Notes
+    -----
+    Guarantee. At most one coordinate of a cell is not 0, and which one is a function of this cell and of published
+    names: `tests/unit/data/test_found_categories.py`.
+    """
+
+    kind: ClassVar[str] = "found categories"
+    cells: ClassVar[str] = Names.cells
+
+    values: tuple[str | int | float, ...] = ()
+    named: Names
+    with_other: bool = True
+
+    def __post_init__(self) -> None:
+        # Names are compared as they are, and not as listed categories.
+        Column.__post_init__(self)
+        values = self.named.values
+        if not self.with_other and len(values) > 1:
+            values = values[:-1]
+        labels = tuple(f"{self.name}={value}" for value in values)
+        midpoint = (CATEGORY / len(labels),) * len(labels)
+        self.__dict__.update(values=values, form=self.named.form, labels=labels, midpoint=midpoint)
+
+    @classmethod
+    def of(cls, named: Names) -> FoundCategories:
+        """The categories of a model for names of a column."""
+        return cls(name=named.name, named=named)
+
+    def opened(self) -> FoundCategories:
+        """The column before its names are published."""
+        return replace(self, named=self.named.opened())
+
+    def listed(self, published: Sequence[str]) -> FoundCategories:
+        """The column with its published names."""
+        return replace(self, named=self.named.listed(published))
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether no name is published."""
+        return self.named.is_unlisted
+
+    def distinct(self, cells: pa.Array) -> tuple[pa.Array, IntArray]:
+        """The names of the distinct cells, as in `Names`."""
+        return self.named.distinct(cells)
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        return self.named.accepts(kind)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return self.named.cells_of_objects(cells)
+
+    def encode(self, cells: pa.Array) -> list[FloatArray]:
+        places = self.named.places(cells)
+        return [np.where(places == place, CATEGORY, 0.0) for place in range(len(self.values))]
+
+    def facts(self) -> dict[str, Any]:
+        return {**self.named.facts(), "with_other": self.with_other}
 
 
 def _is_printable_ascii(texts: pa.Array) -> bool:
@@ -751,10 +832,10 @@ class Groups:
 
 
 def names(*, strip: bool = False, casefold: bool = False, unicode_form: str = "", period: str = "") -> Groups:
-    """Group by names that nobody listed, for `by`: those that enough people have are found privately.
+    """Names that nobody listed, for `by` or `columns`: those that enough people have are found privately.
 
-    All other names form one group, "other". Names are published as they are in the table. ``by="ward"`` is short for
-    ``by={"ward": pais.names()}``.
+    All other names form one group or category, "other". Names are published as they are in the table. ``by="ward"`` is
+    short for ``by={"ward": pais.names()}``. In `columns`, ``"auto"`` means the same for a column whose type is text.
 
     Parameters
     ----------

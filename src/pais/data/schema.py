@@ -24,6 +24,7 @@ from pais.data.kinds import (
     Categories,
     Column,
     Dates,
+    FoundCategories,
     Groups,
     Names,
     Periods,
@@ -43,7 +44,7 @@ _KINDS = (
 # The facts of an "auto" column that a survey finds, before it has.
 _OPEN: dict[str, Any] = dict.fromkeys(("middle", "scale", "low", "high"))
 
-_ALL = (Auto, Boolean, Bounds, Categories, Dates, Names, Periods, Ranges, Scale)
+_ALL = (Auto, Boolean, Bounds, Categories, Dates, FoundCategories, Names, Periods, Ranges, Scale)
 _BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
 
 
@@ -56,7 +57,9 @@ class Schema:
     - ``(low, high)``, a tuple of two numbers: bounds. Values are clipped and mapped to [-1, 1]. Released values are in
       own units, within the bounds.
     - ``(first, last)``, a tuple of two dates: the same for dates and times.
-    - ``"auto"``: as with bounds, which a private survey finds.
+    - ``"auto"``: as with bounds, which a private survey finds. If the type of the column is text, the survey finds its
+      categories: those that enough people have, and "other". A CSV file and a column of Python objects have no such
+      type, so state `pais.names()` for them.
     - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
       are shares.
     - ``pais.ranges(0, 20, 40)``: ranges of numbers, as categories. ``pais.months("2024-01-01", "2024-12-31")`` and the
@@ -160,9 +163,10 @@ class Schema:
         )
 
     @cached_property
-    def unlisted(self) -> tuple[Names, ...]:
+    def unlisted(self) -> tuple[Names | FoundCategories, ...]:
         """The columns whose names are not published yet."""
-        return tuple(column for column in self.columns if isinstance(column, Names) and len(column.values) == 1)
+        named = (column for column in self.columns if isinstance(column, (Names, FoundCategories)))
+        return tuple(column for column in named if column.is_unlisted)
 
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
@@ -170,7 +174,9 @@ class Schema:
         def as_stated(column: Column, after: Column) -> Column:
             if column.is_open and isinstance(after, Auto):
                 return replace(after, **_OPEN)
-            return after.opened() if column in self.unlisted and isinstance(after, Names) else after
+            if column in self.unlisted and isinstance(after, (Names, FoundCategories)):
+                return after.opened()
+            return after
 
         return len(self.columns) == len(resolved.columns) and all(
             column == as_stated(column, after) for column, after in zip(self.columns, resolved.columns, strict=True)
@@ -246,13 +252,28 @@ class Schema:
         by_name = {column.name: column for column in columns}
         return Schema(tuple(by_name.get(column.name, column) for column in self.columns))
 
-    def rescaled(self, rows: NDArray[np.generic], resolved: Schema, *, marked: bool = False) -> FloatArray:
-        """Return vectors of this schema as vectors of the schema in which its open columns are resolved."""
-        scaled = np.array(rows, dtype=np.float64)
-        for column, place in zip(self.columns, self._slices, strict=True):
+    def rescaled(
+        self,
+        rows: NDArray[np.generic],
+        resolved: Schema,
+        *,
+        marked: bool = False,
+        named: Mapping[str, list[FloatArray]] | None = None,
+    ) -> FloatArray:
+        """Return vectors of this schema as vectors of the schema in which its open columns are resolved.
+
+        `named` has the coordinates of columns whose names were not published before.
+        """
+        named = named or {}
+        scaled = np.array(rows, dtype=np.float64) if not named else np.empty((len(rows), resolved.width))
+        for column, place, target in zip(self.columns, self._slices, resolved._slices, strict=True):
             after = resolved[column.name]
-            if column.is_open and isinstance(after, Auto):
-                scaled[:, place] = after.scaled(scaled[:, place], marked=marked)
+            if column.name in named:
+                scaled[:, target] = np.stack(named[column.name], axis=1)
+            elif column.is_open and isinstance(after, Auto):
+                scaled[:, target] = after.scaled(np.asarray(rows[:, place], dtype=np.float64), marked=marked)
+            elif named:
+                scaled[:, target] = rows[:, place]
         return scaled
 
     def decode(self, vectors: Any) -> FloatArray:
@@ -362,6 +383,10 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
         facts["ends"] += (math.inf if last is None else last,)
     elif kind in (Categories, Names):
         facts["values"] = tuple(facts["values"])
+    elif kind is FoundCategories:
+        with_other, values = facts.pop("with_other"), tuple(facts.pop("values"))
+        names = Names(values=values, **facts)
+        return FoundCategories(name=names.name, named=names, with_other=validate.flag("with_other", with_other))
     elif kind is Auto:
         facts["middle"] = facts.pop("center", None)
     return kind(**facts)

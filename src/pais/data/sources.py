@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,18 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
 
-from pais._base.validate import without_sizes
+from pais._base.validate import attempt, without_sizes
 from pais.data.ball import table_of
+from pais.data.cells import is_text, value_type
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect, no_csv
 from pais.data.engines.base import Engine, require_finite
-from pais.data.engines.files import ArrowEngine, files_of, names_in
+from pais.data.engines.files import ArrowEngine, files_of, names_in, types_in
 from pais.data.engines.local import MemoryEngine
 from pais.data.engines.streams import BatchEngine, is_stream, stream_of
+from pais.data.kinds import Auto, FoundCategories, Names
 from pais.data.schema import Schema
-from pais.data.tables import as_table, from_array, is_frame, require_table
+from pais.data.tables import as_table, from_array, holds_objects, is_frame, require_table
 from pais.data.units import Unit, unit_of
 from pais.errors import ArgumentError
 
@@ -146,13 +149,17 @@ def source(
             separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
         ),
     )
-    if selection.schema is not None and selection.schema.unlisted:
-        name = selection.schema.unlisted[0].name
+    unlisted = () if selection.schema is None else selection.schema.unlisted
+    names = [column.name for column in unlisted if isinstance(column, Names)]
+    if names:
         raise ArgumentError(
-            f"columns[{name!r}] is pais.names(), which forms groups of a statistic of a table, as in pais.count(rows, "
-            f"by={{{name!r}: pais.names()}}). A model or a source needs a list: columns={{{name!r}: ['a', 'b']}}."
+            f"columns[{names[0]!r}] is pais.names(). Only a model or a statistic finds names, because that has a "
+            f"price: pass columns to it, with the table itself. A source needs a list: columns={{{names[0]!r}: "
+            "['a', 'b']}."
         )
-    return _open(data, selection, columns, on_rows)
+    # The survey of a model reads the names, so they are carried.
+    carried = (*selection.carry, *(column.name for column in unlisted if column.name not in selection.carry))
+    return _open(data, replace(selection, carry=carried), columns, on_rows)
 
 
 @without_sizes
@@ -256,6 +263,49 @@ def names_of(data: Any) -> list[str]:
         return list(stream.schema.names)
     names = data.columns if is_frame(data, "pandas", "polars", "pyspark.sql") else getattr(data, "column_names", ())
     return [str(name) for name in names]
+
+
+def text_columns(data: Any) -> frozenset[str]:
+    """Names of the columns whose type is text. Public.
+
+    The type of a column of a CSV file or of Python objects says nothing, so these are never among them.
+    """
+    if isinstance(data, Opening):
+        return text_columns(data.data)
+    if is_frame(data, "pyspark.sql"):
+        # Columns of a CSV file that this package opened have a mark.
+        fields = [field for field in data.schema.fields if not field.metadata.get("pais_csv")]
+        return frozenset(field.name for field in fields if field.dataType.typeName() in ("string", "varchar", "char"))
+    types: Any = {}
+    if isinstance(data, (str, Path)):
+        types = types_in(*files_of(data)[0])
+    elif isinstance(data, pa_dataset.FileSystemDataset):
+        types = data.schema
+    elif is_frame(data, "pandas"):
+        columns = [(str(label), data.iloc[:0, place]) for place, label in enumerate(data.columns)]
+        empty = {label: attempt(partial(pa.array, cells)) for label, cells in columns if not holds_objects(cells.dtype)}
+        types = {label: None if cells is None else cells.type for label, cells in empty.items()}
+    elif not isinstance(data, (Engine, CSVFile)):
+        stream = stream_of(data)
+        if stream is not None:
+            types = stream.schema
+        elif hasattr(data, "__arrow_c_stream__"):
+            types = pa.RecordBatchReader.from_stream(data).schema
+    pairs = types.items() if isinstance(types, dict) else ((field.name, field.type) for field in types)
+    return frozenset(name for name, kind in pairs if kind is not None and is_text(value_type(kind)))
+
+
+def with_names(schema: Schema, data: Any) -> Schema:
+    """The schema of a table in which "auto" columns of text have names that a private survey finds."""
+    auto = [column.name for column in schema.columns if isinstance(column, Auto) and column.is_open]
+    texts = text_columns(data) if auto else ()
+    return schema.with_columns(Names(name=name) for name in auto if name in texts) if texts else schema
+
+
+def with_categories(schema: Schema, data: Any) -> Schema:
+    """The same for a model, in which each name is a category."""
+    schema = with_names(schema, data)
+    return schema.with_columns(FoundCategories.of(each) for each in schema.columns if isinstance(each, Names))
 
 
 def _in_memory(data: object, selection: Columns) -> MemoryEngine:

@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
-from pais.data.cells import are_texts, is_numeric, no_columns, numbers_of_objects, whole_numbers_of_objects
+from pais.data.cells import (
+    are_texts,
+    is_numeric,
+    no_columns,
+    numbers_of_objects,
+    texts_of_objects,
+    whole_numbers_of_objects,
+)
 from pais.data.columns import Columns, Layout, Missing
-from pais.data.dialect import CSVFile, Dialect
+from pais.data.dialect import FIRST_CELLS, CSVFile, Dialect, require_numbers
 from pais.data.engines.files import ArrowEngine, files_of
 from pais.data.schema import Schema
 from pais.data.units import ids_of_objects
@@ -63,7 +70,10 @@ def read(
 
 def as_table(source: object, columns: Columns) -> pa.Table:
     """Convert any table through the Arrow interface. In a pandas frame, columns of Python objects become numbers."""
-    table = attempt(lambda: _pandas_table(source, columns) if is_frame(source, "pandas") else pa.table(source))
+    is_pandas = is_frame(source, "pandas")
+    if is_pandas and columns.schema is not None:
+        _require_numbers(source, columns.schema.open)
+    table = attempt(lambda: _pandas_table(source, columns) if is_pandas else pa.table(source))
     if table is None:
         raise DataError(
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
@@ -117,6 +127,14 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
             series.append((str(label), frame.index.get_level_values(level).to_series()))
     arrays = [_pandas_column(name, cells, columns) for name, cells in series]
     return pa.table(arrays, names=[name for name, _ in series])
+
+
+def _require_numbers(frame: Any, names: Sequence[str]) -> None:
+    """Raise if the first cells of an "auto" column of Python objects are words."""
+    for position, label in enumerate(map(str, frame.columns)):
+        series = frame.iloc[:FIRST_CELLS, position]
+        if label in names and holds_objects(series.dtype):
+            require_numbers(label, texts_of_objects(_objects(series)), Dialect(), "the source")
 
 
 def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.ChunkedArray:

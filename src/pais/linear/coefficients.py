@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.data.cells import listed
-from pais.data.kinds import Categories, Column
+from pais.data.kinds import Categories, Column, FoundCategories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.mechanisms.moments import MomentValue
@@ -574,6 +575,14 @@ def _reweighting(fit: Fit) -> Reweighting:
     return Reweighting.of(np.hypot(norms, ball.constant), masses, ball.radius)
 
 
+def without_other(columns: Sequence[Column]) -> list[Column]:
+    """Columns of features in which "other" is none of the categories that were found.
+
+    It may have few rows or none, and what hides its coefficient would spoil the errors of the others.
+    """
+    return [replace(each, with_other=False) if isinstance(each, FoundCategories) else each for each in columns]
+
+
 def references(features: Schema, *, centered: bool = True) -> tuple[str, ...]:
     """The reference of the coefficient of each feature, as a noun; empty for numbers and booleans.
 
@@ -590,7 +599,8 @@ def _references_of(column: Column, centered: bool) -> tuple[str, ...]:
     elif len(column.labels) == 2:
         reference = f"the average of {' and '.join(column.labels)}"
     else:
-        reference = f"the average of the listed categories of {column.name}"
+        known = "found" if isinstance(column, FoundCategories) else "listed"
+        reference = f"the average of the {known} categories of {column.name}"
     return (reference,) * len(column.labels)
 
 

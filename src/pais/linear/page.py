@@ -206,9 +206,10 @@ class RegressionResults(Results):
         ]
         sentences = []
         if averaged:
+            are_found = any("the found categories" in one for one in self.compared_with)
             sentences.append(
-                "the coefficient of a category is its difference from the average of the listed categories of its "
-                "column, so those of a column add up to zero."
+                "the coefficient of a category is its difference from the average of the "
+                f"{'found' if are_found else 'listed'} categories of its column, so those of a column add up to zero."
             )
         if alone:
             compare = "the coefficient of {} compares" if len(alone) == 1 else "the coefficients of {} compare"

@@ -12,10 +12,10 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Release
 from pais.data.ball import Ball
-from pais.data.kinds import Auto, Bounds, Scale
+from pais.data.kinds import Auto, Bounds, FoundCategories, Scale
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.linear.coefficients import LinearFit, bounded_norms, square_mean_weight
+from pais.linear.coefficients import LinearFit, bounded_norms, square_mean_weight, without_other
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.planning.facts import Facts
@@ -174,6 +174,12 @@ def regression_schema(schema: Schema) -> Schema:
     *features, target = [
         replace(column, standardized=True) if isinstance(column, Auto) else column for column in schema.columns
     ]
+    features = without_other(features)
+    if isinstance(target, FoundCategories):
+        raise ArgumentError(
+            f"the target {target.name!r} of a linear regression must be a column of numbers, and its type is text. "
+            "Convert it, or use DPLogisticRegression with a list of classes."
+        )
     if not isinstance(target, (Auto, Bounds, Scale)):
         raise ArgumentError(
             f"the target {target.name!r} is not a column of numbers. State (low, high) or 'auto' for it; for true "

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, without_sizes
-from pais.data.kinds import Boolean, Bounds, Categories, Intervals
+from pais.data.kinds import Boolean, Bounds, Categories, Intervals, Names
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError
@@ -214,6 +214,12 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         if not isinstance(self.columns, (Mapping, Schema)) or name not in Schema.of(self.columns).names:
             return None
         column = Schema.of(self.columns)[name]
+        if isinstance(column, Names):
+            raise ArgumentError(
+                f"the classes of the target {name!r} are not found privately, because a model for other classes than "
+                f"those you mean answers another question. List them: classes=['a', 'b'], or columns={{{name!r}: "
+                "['a', 'b']}."
+            )
         if isinstance(column, Intervals):
             raise ArgumentError(f"the target {name!r} is stated as {column.kind}, which are no classes. List classes.")
         if isinstance(column, Boolean):

@@ -14,7 +14,7 @@ from pais.data.engines.base import Engine
 from pais.data.kinds import Auto, Boolean, Categories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.linear.coefficients import Coefficients, RegressionFit, mean_weight, references
+from pais.linear.coefficients import Coefficients, RegressionFit, mean_weight, references, without_other
 from pais.logistic.mechanism import LogisticRounds, LogisticValue, largest_slope
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise
@@ -153,7 +153,7 @@ def classification_schema(schema: Schema) -> Schema:
             f"the classes of the target {target.name!r} are not known. List them in classes, or in columns."
         )
     standardized = [replace(each, standardized=True) if isinstance(each, Auto) else each for each in features]
-    return Schema((*standardized, Categories(name=target.name, values=values)))
+    return Schema((*without_other(standardized), Categories(name=target.name, values=values)))
 
 
 # Share of the rows with a listed class below which a fit is not trusted. Chosen by eye (commit 5001687).

@@ -75,12 +75,14 @@ class PCASettings(SampleSettings):
         super().require()
 
     def for_rows(self: S, rows: Engine) -> S:
-        asked = self.n_components
-        if asked is not None and not isinstance(asked, (str, float)) and asked > rows.n_features:
+        asked, settings = self.n_components, super().for_rows(rows)
+        # The number of categories that a survey finds must not decide whether the fit succeeds.
+        is_known = settings.unlisted == 0
+        if asked is not None and not isinstance(asked, (str, float)) and is_known and asked > rows.n_features:
             raise ArgumentError(
                 f"n_components={asked} is more than the {rows.n_features} features. Pass at most that number."
             )
-        return replace(super().for_rows(rows), names=rows.names)
+        return replace(settings, names=rows.names)
 
     def result(self, plan: Plan, release: Release, facts: Facts) -> PCAFit:
         """The fit with the components that follow from the released second moment."""
@@ -377,7 +379,7 @@ class PCAFit(Fit):
         elif isinstance(asked, float):
             k = spectrum.n_components_for(asked)
         else:
-            k = d if asked is None else int(asked)
+            k = d if asked is None else min(int(asked), d)
         names = settings.names if fit.schema is None else fit.schema.labels
         return fit.extended(
             cls,

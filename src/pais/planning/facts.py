@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,6 +195,57 @@ def combined(first: NormCounts, second: NormCounts) -> NormCounts:
     return NormCounts(counts=second.counts * (n_rows / second.n_rows), variance=variance)
 
 
+class CategoriesFound(NamedTuple):
+    """What a survey says of the categories of a column. Public.
+
+    Attributes
+    ----------
+    column : str
+        Name of the column.
+    n_found, n_left_out : int
+        Number of categories that were found, and how many of them, the least frequent, are left out.
+    half_found : float
+        Number of people or rows from which a category is found with a probability of one half.
+    """
+
+    column: str
+    n_found: int
+    n_left_out: int
+    half_found: float
+
+    def in_words(self, neighbours: str) -> str:
+        """How many categories are used, and how small one may be that is probably not found."""
+        used, most = self.n_found - self.n_left_out, math.ceil(self.half_found)
+        are_used = "1 category that was found is used" if used == 1 else f"{used:,} categories that were found are used"
+        return (
+            f"{are_used}; one that fewer than about {most:,} {units_of(neighbours)} have is probably not found, and "
+            "its rows count as 'other'"
+        )
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> CategoriesFound:
+        """Rebuild it from its dictionary."""
+        numbers = [validate.non_negative(name, described[name]) for name in ("n_found", "n_left_out", "half_found")]
+        column = described["column"]
+        validate.instance("column", column, str, "Pass its name.")
+        return cls(column, int(numbers[0]), int(numbers[1]), numbers[2])
+
+    @property
+    def concern(self) -> str | None:
+        """A warning if no category was found, or if some were left out."""
+        if self.n_found == 0:
+            return (
+                f"no category of {self.column!r} was found, so all rows are in 'other': too few have the same one. "
+                f"Raise epsilon or delta, or list the categories: columns={{{self.column!r}: ['a', 'b']}}."
+            )
+        if self.n_left_out:
+            return (
+                f"column {self.column!r} has more categories than a model takes. The {self.n_found - self.n_left_out} "
+                "most frequent ones are used, and the rows of the others are in 'other'."
+            )
+        return None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Survey(Carded):
     """Result of a survey. It is public.
@@ -236,6 +287,8 @@ class Survey(Carded):
         zeros, the bounds are -1 and 1.
     skewed_columns : tuple of str
         "auto" columns whose far values decide their variance, as far as the survey saw.
+    categories : tuple of CategoriesFound
+        Columns whose categories the survey found. The schema has these categories.
     counts : NoisyCounts, optional
         Released numbers of rows by norm, from which the norms were estimated. Files do not contain them.
     """
@@ -254,6 +307,7 @@ class Survey(Carded):
     schema: Schema | None = None
     unclear_columns: tuple[str, ...] = ()
     skewed_columns: tuple[str, ...] = ()
+    categories: tuple[CategoriesFound, ...] = ()
     counts: NoisyCounts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -351,6 +405,7 @@ class Survey(Carded):
             "above_noise": self.above_noise,
             "unclear_columns": list(self.unclear_columns),
             "skewed_columns": list(self.skewed_columns),
+            "categories": [found._asdict() for found in self.categories],
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -379,6 +434,7 @@ class Survey(Carded):
             columns=files.texts(described["columns"]),
             unclear_columns=files.texts(described["unclear_columns"]) or (),
             skewed_columns=files.texts(described["skewed_columns"]) or (),
+            categories=tuple(map(CategoriesFound.from_dict, described["categories"])),
             unit=Unit.from_dict(described["unit"]),
             schema=Schema.read(described["schema"]),
             quantile_asked=described["quantile_asked"],
@@ -571,7 +627,8 @@ class Findings:
 class Stages:
     """The stages of a survey, in their order, and its noise, which is fixed before a row is read.
 
-    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey.
+    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey. `delta`
+    is that of names which a survey with an epsilon publishes.
 
     Notes
     -----
@@ -582,6 +639,7 @@ class Stages:
     noise: SurveyNoise | None = None
     stages: tuple[Stage, ...] = ()
     passes: int = 1
+    delta: float = 0.0
 
     def run(self, engine: Engine, payers: Accounts, random_state: RandomState | BitSource) -> Findings:
         """Run all stages, and charge them to accounts that the caller has checked."""
@@ -592,6 +650,7 @@ class Stages:
         part = Part(
             what="survey",
             epsilon=0.0 if self.noise.gaussian else self.noise.epsilon,
+            delta=self.delta,
             shift=self.noise.shift,
             secure_randomness=bits.private,
             release=new_name(),

@@ -19,13 +19,14 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, Words64, bit_source, mixed64
 from pais.data.ball import Ball
 from pais.data.engines.base import AllRows, CarriedCells, Engine
-from pais.data.kinds import OTHER, Names
+from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.schema import Schema
 from pais.data.units import HashIndex, UnitHash
 from pais.mechanisms.blocks import Bins, Levels, Rows, Split, VectorStatistic
 from pais.mechanisms.names import CountLine, NameSelection, max_names_of
 from pais.mechanisms.noise import geometric_noise
 from pais.planning.facts import Stage, SurveyNoise
+from pais.privacy.amplification import largest_shift
 
 # Share of the stage for the number of names that people have, if it is not stated. Chosen by eye: THEORY names 2 % of
 # the squared shift of a whole release.
@@ -92,7 +93,7 @@ class NameStage(Stage):
 
     Attributes
     ----------
-    columns : tuple of Names
+    columns : tuple of Names or FoundCategories
         The columns, which the source carries.
     delta : float
         Largest probability that a name is published which one person alone has, in any of the columns.
@@ -101,18 +102,22 @@ class NameStage(Stage):
     most_groups : int, optional
         Groups that the names of all columns may form, "other" among them. If there are more, the least frequent names
         of the columns with the most names are left out.
+    most_names : int, optional
+        Most frequent names of a column that are kept.
 
     Notes
     -----
-    Guarantee. The stage has the Gaussian shift of its share, and publishes a name of one person alone with a chance of
-    at most `delta`, in all columns together: `tests/conformance/test_replay_names.py`.
+    Guarantee. With Gaussian noise, the stage has the shift of its share, and publishes a name of one person alone with
+    a chance of at most `delta`, in all columns together. With a share of epsilon, it costs this share and `delta`:
+    `tests/conformance/test_replay_names.py`, `tests/conformance/test_found_categories.py`.
     """
 
     name: str = "names"
-    columns: tuple[Names, ...]
+    columns: tuple[Names | FoundCategories, ...]
     delta: float
     max_names: int | None = None
     most_groups: int | None = None
+    most_names: int | None = None
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> list[_NamesOfPeople]:
         # An audit compares the names of two tables, so that they need the same keys.
@@ -142,6 +147,8 @@ class NameStage(Stage):
 
     def _few(self, found: dict[str, FoundNames]) -> dict[str, FoundNames]:
         """The names, without the least frequent ones of the longest columns if they form too many groups."""
+        if self.most_names is not None:
+            found = {name: one.most_frequent(self.most_names) for name, one in found.items()}
         if self.most_groups is None:
             return found
         sizes = {name: len(one.names) + 1 for name, one in found.items()}
@@ -153,13 +160,13 @@ class NameStage(Stage):
     def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
         delta = self.delta / len(self.columns)
         if not table.has_units:
-            selection = NameSelection(shift=noise.shift, delta=delta)
+            selection = _selection(noise, delta, 1)
             return table.found(*selection.scored_of_rows(table.counts, bits, keys=table.keys), selection)
         people, names = table.people_and_names()
         max_names, rest = self.max_names, noise
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
-        selection = NameSelection(shift=rest.shift, delta=delta, max_names=max_names)
+        selection = _selection(rest, delta, max_names)
         turns = table.turns(people, names, bits)
         return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
 
@@ -295,6 +302,15 @@ def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tu
     return min(lines.items(), key=lambda pair: pair[1].line)
 
 
+def _selection(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
+    """The selection for a Gaussian shift, or for a share of epsilon with all of delta."""
+    if noise.gaussian:
+        return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
+    # Half of delta is for the noise, and half for names of one person alone, so that a replay can tell them apart.
+    shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-16]
+    return NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
+
+
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:
     """A number of names that most people do not exceed, from noisy numbers of people. Each person counts once."""
     numbers = np.bincount(people) if people.size else people
@@ -313,7 +329,7 @@ class _NamesOfPeople:
     and 40 bytes for each person.
     """
 
-    def __init__(self, column: Names, engine: Engine, *, seeded: bool) -> None:
+    def __init__(self, column: Names | FoundCategories, engine: Engine, *, seeded: bool) -> None:
         self.column, self._stated, self._seeded, self._lock = column, engine.stated, seeded, Lock()
         self._hash, self._index, self._people = UnitHash(bytes(32) if seeded else None), HashIndex(), HashIndex()
         self._texts: list[pa.Array] = []

@@ -8,6 +8,7 @@ center is stated, the survey releases a noisy mean first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -38,10 +39,11 @@ from pais.data.engines.base import Engine, Fold, Sampling
 from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
-from pais.errors import SurveyWarning
+from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.planning.column_survey import ColumnBounds, ColumnRange
 from pais.planning.facts import (
+    CategoriesFound,
     Findings,
     NoisyCounts,
     NormCounts,
@@ -130,24 +132,35 @@ def survey(
     payers.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
     level = None if quantile is None else validate.quantile(quantile)
     noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
+    if engine.schema is not None and engine.schema.unlisted:
+        name = engine.schema.unlisted[0].name
+        raise ArgumentError(
+            f"the categories of {name!r} are not listed, and a survey with an epsilon alone cannot find them. List "
+            f"them: columns={{{name!r}: ['a', 'b']}}, or fit a model, which surveys for itself."
+        )
     if center is None and engine.schema is not None:
         center = engine.schema.midpoint
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    stages = survey_stages(engine, noise, origin, random_state)
+    stages = survey_stages(engine, noise, lambda _: origin, random_state)
     survey = survey_of(stages.run(engine, payers, random_state), level)
     warn(survey.columns_concern, SurveyWarning)
     return survey
 
 
 def survey_stages(
-    engine: Engine, noise: SurveyNoise, origin: Ball, random_state: RandomState | BitSource, *, then: int = 0
+    engine: Engine,
+    noise: SurveyNoise,
+    origin: Callable[[Engine], Ball],
+    random_state: RandomState | BitSource,
+    *,
+    then: int = 0,
 ) -> Stages:
     """The stages that find the bounds of "auto" columns and the norms about the center of a ball.
 
     `then` is the number of passes over the rows after the survey.
     """
-    norm_passes = 2 if origin.center is None else 1
+    norm_passes = 2 if origin(engine).center is None else 1
     if engine.schema is None or not engine.schema.open:
         norms = NormStage(origin=origin, random_state=random_state)
         return Stages(noise=noise, stages=(norms,), passes=norm_passes + then)
@@ -180,6 +193,10 @@ def survey_of(findings: Findings, quantile: float | None = None) -> Survey:
         schema=engine.schema,
         unclear_columns=tuple(name for name, column in columns.items() if not column.clear),
         skewed_columns=tuple(name for name, column in columns.items() if column.clear and column.is_skewed),
+        categories=tuple(
+            CategoriesFound(name, len(found.names) + found.n_left_out, found.n_left_out, found.selection.half_found)
+            for name, found in findings.found.get("names", {}).items()
+        ),
         quantile_asked=quantile is not None,
         ledger_entries=findings.ledger_entries,
         counts=found.noisy,
@@ -203,48 +220,50 @@ class NormStage(Stage):
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
     histogram has. The sums for the mean come from the same pass. With `joined`, both histograms together say
-    which octaves hold rows: a few rows far beyond the others may be clusters of k-means.
+    which octaves hold rows: a few rows far beyond the others may be clusters of k-means. `origin` gives the ball for
+    the columns as they are known when the stage begins.
     """
 
     name: str = "norms"
-    origin: Ball
+    origin: Callable[[Engine], Ball]
     random_state: RandomState | BitSource
     joined: bool = False
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, IntArray, IntArray]:
         engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM, most=_CANDIDATE_NUMBERS)
-        return engine, *_first_pass(engine, self.origin, bits)
+        return engine, *_first_pass(engine, self.origin(engine), bits)
 
     def release(
         self, totals: tuple[Engine, IntArray, IntArray], engine: Engine, noise: SurveyNoise, bits: BitSource
     ) -> tuple[Engine, FoundNorms]:
         # The candidates that the first pass collected are for the sample of this stage alone.
         collecting, counts, sums = totals
+        origin = self.origin(engine)
         # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
         lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
         octaves = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1)
         coarse = octaves.estimate()
-        left, center, share = 1.0 - noise.scale_share, self.origin.center, 1.0
+        left, center, share = 1.0 - noise.scale_share, origin.center, 1.0
         if center is None:
             center = (0.0,) * engine.n_features
             if coarse is not None:
-                center = _noisy_mean(sums, coarse, self.origin.order, noise, bits)
+                center = _noisy_mean(sums, coarse, origin.order, noise, bits)
                 left -= noise.center_share  # [note: survey-3]
                 draws = bit_source(self.random_state, stream=_SAMPLE_STREAM)
                 # In a seeded run, which is to be the same for every engine, all rows are counted.
                 share = _sampled_share(collecting, coarse.n_rows) if collecting.collects and bits.private else 1.0
-                counts = _norm_counts(collecting, replace(self.origin, center=center), bits, share, draws)
+                counts = _norm_counts(collecting, replace(origin, center=center), bits, share, draws)
         n_rows = 0.0 if coarse is None else coarse.n_rows
         rest = noise.on_counts(left)
         bins = _bins_for(share * n_rows / rest.deviation(1))
         noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
         if self.joined and share == 1.0:
-            moved = 0.0 if self.origin.center is not None else float(np.linalg.norm(center, ord=self.origin.order))
+            moved = 0.0 if origin.center is not None else float(np.linalg.norm(center, ord=origin.order))
             better, far = _joined(noisy, octaves, moved)
             fine = better.estimate(far)
         else:
             fine = noisy.estimate()
-        ball = replace(self.origin, center=center)
+        ball = replace(origin, center=center)
         if coarse is None or fine is None:
             return engine, FoundNorms(ball, coarse, None) if fine is None else FoundNorms(ball, fine, noisy)
         if share < 1.0:

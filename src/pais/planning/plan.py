@@ -36,7 +36,7 @@ from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Mechanism
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
-from pais.planning.facts import Facts, Survey
+from pais.planning.facts import CategoriesFound, Facts, Survey
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED
 from pais.privacy.profiles import Profile
@@ -583,8 +583,14 @@ class Fit(Carded):
             ("predicted", None if self.quality is None else str(self.quality)),
             ("caution", self.concern),
             ("columns", None if self.survey is None else self.survey.columns_concern),
+            *((f"categories of {one.column}", one.in_words(self.certificate.neighbours)) for one in self._categories),
         ]
         return [(label, text) for label, text in findings if text is not None]
+
+    @property
+    def _categories(self) -> tuple[CategoriesFound, ...]:
+        """What the survey says of columns whose categories it found."""
+        return () if self.survey is None else self.survey.categories
 
     def in_words(self) -> str:
         """The value in a few words."""

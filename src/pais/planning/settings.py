@@ -28,11 +28,12 @@ from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
 from pais.planning.facts import Facts, Findings, Stages, Survey, SurveyNoise
+from pais.planning.names import NameStage
 from pais.planning.norm_survey import survey_of, survey_stages
 from pais.planning.plan import Fit, Plan, RadiusChoice, SampleChoice, SizeOption
 from pais.privacy.amplification import delta_after, kept_limit, kept_limit_of_rounds, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
-from pais.privacy.guarantee import chosen_delta, delta_concern, warn
+from pais.privacy.guarantee import STATED, chosen_delta, delta_concern, warn
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import NormDistribution, Rule, largest_coreset_size
 
@@ -47,6 +48,17 @@ MECHANISMS = ("gaussian", "laplace", "l2")
 # the norms alone. These and the next two groups were chosen by eye; kmeans-survey.md and kmeans-pure.md of
 # benchmarks/results show what they reach.
 _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.022
+
+# Share of the squared Gaussian shift that all rows allow, for categories that nobody listed, and of delta for those of
+# one person alone. Those of statistics: with them, the noise of what follows grows by 4.5 %.
+_NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
+
+# What a plan with such categories adds to the words on how delta was chosen.
+_LESS = ", less a tenth for categories of one person alone"
+
+# Categories of a column that are kept, the most frequent ones. A covariance matrix of 100 categories has 5,000 numbers.
+# Chosen by eye.
+_MOST_CATEGORIES = 100
 
 # The share grows slowly as epsilon falls, because few rows stand out of much noise, but by no more than this factor.
 _SHARE_POWER, _LARGEST_SHARE_FACTOR = -1.0 / 6.0, 2.0
@@ -82,8 +94,11 @@ class Settings(ABC):
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
         Largest epsilon of a record for the whole fit, given that it was kept in the sample; None = epsilon + 15.
-    open_columns : int
-        Number of "auto" columns, whose bounds the survey finds. `for_rows` sets it.
+    open_columns, unlisted : int
+        Number of "auto" columns whose bounds the survey finds, and of those whose categories it finds. `for_rows` sets
+        them.
+    is_midpoint : bool
+        Whether the center is the midpoint of all columns, and not stated. `for_rows` sets it.
     """
 
     #: What the fit releases, in errors and in the ledger entry of a Gaussian survey and its release. Other entries of a
@@ -107,6 +122,8 @@ class Settings(ABC):
     mechanism: MechanismName = "gaussian"
     max_epsilon_if_kept: float | None = None
     open_columns: int = 0
+    unlisted: int = 0
+    is_midpoint: bool = False
 
     def for_rows(self: S, rows: Engine) -> S:
         """Return the settings for a source, before a row is read. Raises if they do not fit its columns.
@@ -115,16 +132,48 @@ class Settings(ABC):
         is the center. It is about as good as a surveyed mean, which would take one more pass over the rows.
         """
         schema = rows.schema
-        rows.require_width(self.stated_ball())
         if schema is None:
+            rows.require_width(self.stated_ball())
             return self
+        self._require_categories(schema)
         if schema.open and self.norms is not None:
             raise ArgumentError(
                 f"norms is stated, but the size of the auto column {schema.open[0]!r} is not known. State its bounds, "
                 "or leave out norms."
             )
-        center = schema.midpoint if self.center is None and self.radius is None else self.center
-        return replace(self, center=center, open_columns=len(schema.open))
+        is_midpoint = self.is_midpoint or self.center is None
+        center = self.center
+        if is_midpoint:
+            # Before categories are found, their number is not known.
+            center = schema.midpoint if self.radius is None else None
+        settings = replace(
+            self,
+            center=center,
+            is_midpoint=is_midpoint,
+            open_columns=max(self.open_columns, len(schema.open)),
+            unlisted=max(self.unlisted, len(schema.unlisted)),
+        )
+        rows.require_width(settings.stated_ball())
+        return settings
+
+    def _require_categories(self, schema: Schema) -> None:
+        """Raise if the settings do not allow to find the categories of a column."""
+        if not schema.unlisted or self.unlisted:
+            return
+        name = schema.unlisted[0].name
+        hint = f"list the categories: columns={{{name!r}: ['a', 'b']}}"
+        if self.mechanism != "gaussian":
+            raise ArgumentError(
+                f"the categories of {name!r} are not listed, and mechanism={self.mechanism!r} has delta = 0, which "
+                "forbids publishing a name from the table: it might be that of one person. Pass mechanism='gaussian', "
+                f"or {hint}."
+            )
+        stated = [what for what in ("center", "norms") if getattr(self, what) is not None]
+        if stated:
+            raise ArgumentError(
+                f"{stated[0]} is stated, but the categories of {name!r} are not known before the survey. Leave out "
+                f"{stated[0]}, or {hint}."
+            )
 
     def opened(self, rows: object, facts: Facts | None, random_state: RandomState) -> Engine:
         """Open the rows, with the columns and the unit of facts if there are any. A survey collects candidates."""
@@ -139,11 +188,24 @@ class Settings(ABC):
         """
         if self.survey_passes == 0:
             return Stages()
-        center = self.center
+        noise = self.survey_noise
+        stages = survey_stages(rows, noise, self._origin, random_state, then=1)
+        if rows.schema is None or not self.unlisted:
+            return stages
+        # Shifts add in squares.
+        share = (self._names_shift / noise.shift) ** 2
+        names = NameStage(
+            share=share, columns=rows.schema.unlisted, delta=self.names_delta, most_names=_MOST_CATEGORIES
+        )
+        others = [replace(stage, share=(1.0 - share) * stage.share) for stage in stages.stages]
+        return replace(stages, stages=(names, *others), passes=stages.passes + 1)
+
+    def _origin(self, rows: Engine) -> Ball:
+        """The ball about which the norms of rows are found; the center is None if it is to be found too."""
+        center = self.for_rows(rows).center
         if self.radius is not None and center is None:
             center = (0.0,) * rows.n_features
-        origin = Ball(radius=WIDEST, order=self.order, center=center)
-        return survey_stages(rows, self.survey_noise, origin, random_state, then=1)
+        return Ball(radius=WIDEST, order=self.order, center=center)
 
     def surveyed(self, findings: Findings) -> Facts:
         """The facts that the user states, completed by what the survey found."""
@@ -186,6 +248,25 @@ class Settings(ABC):
         return Part(what=self.what, epsilon=validate.target_epsilon(self.epsilon), delta=delta.certified)
 
     @property
+    def names_delta(self) -> float:
+        """The part of delta that covers the categories of one person alone; 0 if all are listed."""
+        return _NAMES_DELTA * self.price.delta if self.unlisted else 0.0
+
+    def delta_of_noise(self, delta: float) -> float:
+        """The delta that noise may have, for a delta that was chosen for all of the fit."""
+        return min(delta, what_is_left(self.price.delta, self.names_delta)) if self.unlisted else delta
+
+    @property
+    def _largest_shift(self) -> float:
+        """The Gaussian shift that all rows may have."""
+        return largest_shift(self.price.epsilon, self.delta_of_noise(self.price.delta))
+
+    @property
+    def _names_shift(self) -> float:
+        """Gaussian shift of the stage that finds categories."""
+        return math.sqrt(_NAMES_SHARE) * self._largest_shift if self.unlisted else 0.0
+
+    @property
     def survey_share(self) -> float:
         """Share of epsilon that a pure survey uses: zero if all facts are stated, or for Gaussian noise."""
         if self.mechanism == "gaussian":
@@ -218,10 +299,12 @@ class Settings(ABC):
         price = self.price
         if self.mechanism != "gaussian":
             return SurveyNoise(epsilon=self.survey_share * price.epsilon)
-        shift = self.survey_shift_share * largest_shift(price.epsilon, price.delta)  # [note: joint-survey-9]
+        shift = self.survey_shift_share * self._largest_shift  # [note: joint-survey-9]
         noise = SurveyNoise(shift=min(shift, _LARGEST_SHIFT))
+        if self.unlisted:
+            noise = SurveyNoise(shift=math.hypot(noise.shift, self._names_shift))
         # Raises if the survey would leave nothing for the rounds, before it is paid for.
-        delta_after(price.epsilon, price.delta, survey_shift=noise.shift)
+        delta_after(price.epsilon, self.delta_of_noise(price.delta), survey_shift=noise.shift)
         return noise
 
     @property
@@ -344,7 +427,8 @@ class SampleSettings(Settings):
     def _surveyed_delta(self, facts: Facts) -> float:
         """The delta that the noise has for the number of rows or units that a survey found."""
         n_units = most_units(facts.unit, facts.norms.n_rows)
-        return chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=True).used
+        delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=True)
+        return self.delta_of_noise(delta.used)
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
@@ -396,12 +480,14 @@ class SampleSettings(Settings):
             norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
-        rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
+        # Delta beyond that of the noise covers the categories that one person alone has. [note: names-17]
+        noise_delta = self.delta_of_noise(delta.used)
+        rounds_delta = delta_of_release(float(self.epsilon), noise_delta, spent)
         # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
         limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
         if shift > 0.0:
             whole = kept_limit(float(self.epsilon), limit)
-            limit = kept_limit_of_rounds(whole, delta.used, survey_shift=shift, rounds_delta=rounds_delta)
+            limit = kept_limit_of_rounds(whole, noise_delta, survey_shift=shift, rounds_delta=rounds_delta)
         mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
@@ -409,12 +495,12 @@ class SampleSettings(Settings):
             rule=rule,
             mechanism=mechanism if unit is None else self._for_units(mechanism),
             epsilon=float(self.epsilon),
-            delta=delta.used,
+            delta=noise_delta,
             norms=norms,
             spent=spent,
             max_epsilon_if_kept=self.max_epsilon_if_kept,
-            certified_delta=None if delta.certified == delta.used else delta.certified,
-            delta_basis=delta.basis,
+            certified_delta=None if delta.certified == noise_delta else delta.certified,
+            delta_basis=delta.basis if delta.basis == STATED or not self.unlisted else f"{delta.basis}{_LESS}",
             columns=columns,
             unit=unit,
             schema=schema,

@@ -53,9 +53,10 @@ def names_cautions(facts: Findings, fields: Fields, unit: Unit | None) -> list[C
     n_groups = 1 if fields.groups is None else len(fields.groups)
     texts = []
     if none:
+        option = "columns" if none[0] in [field.name for field in fields.columns] else "by"
         texts.append(
             f"no name in {listed([repr(name) for name in none])} was found, so all rows are in {OTHER!r}: too few "
-            f"{many} have the same name. Raise epsilon or delta, or list the names: by={{{none[0]!r}: [...]}}."
+            f"{many} have the same name. Raise epsilon or delta, or list the names: {option}={{{none[0]!r}: [...]}}."
         )
     if left_out:
         names = listed([repr(name) for name in left_out])

@@ -121,6 +121,9 @@ class PeopleSettings(TotalSettings):
         shift = largest_shift(self.guarantee.epsilon, self.guarantee.delta)
         return math.sqrt(2.0) * most / self.guarantee.epsilon <= math.sqrt(most) / shift
 
+    def for_rows(self, rows: Engine) -> PeopleSettings:
+        return self
+
     def statistic(self, schema: Schema | None, facts: Findings | None = None) -> PeopleStatistic:
         """The statistic for columns with these bounds, and with the bounds on people that are stated or found."""
         fields = self.fields(schema)
@@ -146,7 +149,7 @@ class PeopleSettings(TotalSettings):
         if self.pure_names:
             assert self.max_groups_per_unit is not None
             names = PeopleStage(columns=self.unlisted, delta=self.names_delta, max_names=self.max_groups_per_unit)
-            return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2)
+            return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2, delta=self.survey_delta)
         bounds, norms, ends = self.bounds_share(rows, is_exact=self.recipe.power > 0), 0.0, 0.0
         if asked.stated is None:
             norms = (_SIZES_SHARE if asked.by_size else _OCTAVES_SHARE)[self.gaussian]

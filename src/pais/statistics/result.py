@@ -16,7 +16,7 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting.certificate import Certificate
 from pais.data.cells import listed, times_of_days
-from pais.data.kinds import Boolean, Categories
+from pais.data.kinds import Boolean, Categories, Names
 from pais.errors import ArgumentError
 from pais.planning.plan import Fit, Plan
 from pais.show.page import ReportHeader, today, write_report
@@ -396,6 +396,7 @@ class Statistic(Carded):
             return ()
         columns = self.plan.schema.columns
         shares = {label for one in columns if isinstance(one, (Boolean, Categories)) for label in one.labels}
+        shares |= {f"{one.name}={value}" for one in columns if isinstance(one, Names) for value in one.values}
         return tuple(name in shares for name in self._columns)
 
     @property

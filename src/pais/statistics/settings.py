@@ -27,7 +27,7 @@ from pais.data.ball import Ball
 from pais.data.cells import listed
 from pais.data.columns import Missing
 from pais.data.engines.base import AllRows, Engine
-from pais.data.kinds import OTHER, Names
+from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.schema import Schema
 from pais.data.sources import cells, names_of, source
 from pais.data.units import Unit, most_units, people_concern, people_word
@@ -70,8 +70,8 @@ from pais.statistics.uncertainty import (
     with_ends,
 )
 
-# The number of rows is not known before the release. This is a tenth of one over 100 million rows.
-_DEFAULT_DELTA = 1e-9
+#: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
+DEFAULT_DELTA = 1e-9
 
 # Share of epsilon, or of the squared Gaussian shift, for bounds of "auto" columns: at least, and if all columns are
 # "auto" and what lies beyond their bounds has to be known. The latter belong to the constants of `planning.tails`. Set
@@ -185,7 +185,7 @@ class TableSettings(ABC):
         return self.noise_delta > 0.0
 
     @property
-    def unlisted(self) -> tuple[Names, ...]:
+    def unlisted(self) -> tuple[Names | FoundCategories, ...]:
         """The columns whose names form groups, but which nobody listed."""
         return () if self.schema is None else self.schema.unlisted
 
@@ -206,6 +206,11 @@ class TableSettings(ABC):
         if self.pure_names:
             return 0.0
         return what_is_left(self.guarantee.delta, self.names_delta) if self.unlisted else self.guarantee.delta
+
+    @property
+    def survey_delta(self) -> float:
+        """The delta of a survey with pure noise, which is charged before it finds names."""
+        return 0.0 if self.gaussian else self.names_delta
 
     @property
     def price(self) -> Part:
@@ -271,7 +276,8 @@ class TableSettings(ABC):
         if not self.unlisted:
             return []
         share = self.names_share / part
-        most = _MOST_GROUPS if len(self.unlisted) > 1 else None
+        # Columns without groups do not multiply each other.
+        most = _MOST_GROUPS if len(self.unlisted) > 1 and self.by else None
         delta, max_names = self.names_delta, self.max_groups_per_unit
         return [NameStage(share=share, columns=self.unlisted, delta=delta, max_names=max_names, most_groups=most)]
 
@@ -290,7 +296,7 @@ class TableSettings(ABC):
             epsilon=epsilon,
             delta=self.noise_delta,
             # Delta beyond that of the noise covers the names that one person alone has. [note: names-10]
-            certified_delta=self.guarantee.delta if self.unlisted else None,
+            certified_delta=self.guarantee.delta if self.unlisted and self.gaussian else None,
             delta_basis=self.guarantee.basis,
             spent=facts.spent,
             unit=rows.unit,
@@ -308,13 +314,13 @@ class TableSettings(ABC):
         """Values, errors, labels and cautions from what was released."""
 
 
-def _require_delta(delta: float, unlisted: Sequence[Names]) -> None:
+def require_delta(delta: float, unlisted: Sequence[Names | FoundCategories]) -> None:
     """Raise unless delta covers the chance that the name of one person alone is published."""
     if delta == 0.0:
         name = unlisted[0].name
         raise ArgumentError(
             f"the names in {name!r} are not listed, and delta=0 forbids publishing a name from the table: it might be "
-            f"that of one person. Pass delta > 0, or list the names: by={{{name!r}: [...]}}."
+            f"that of one person. Pass delta > 0, or list the names: {{{name!r}: [...]}}."
         )
 
 
@@ -379,9 +385,9 @@ class StatisticSettings(TableSettings):
     def guarantee(self) -> Guarantee:
         """Pure noise, or Gaussian noise if it is allowed and smaller for the blocks of the recipe."""
         epsilon = validate.target_epsilon(self.epsilon)
-        delta = _DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
+        delta = DEFAULT_DELTA if self.delta is None else validate.target_delta(self.delta)
         if self.unlisted:
-            _require_delta(delta, self.unlisted)
+            require_delta(delta, self.unlisted)
         elif self._is_pure_better(epsilon, delta):
             return Guarantee(epsilon, 0.0, PURE_NOISE)
         return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
@@ -397,7 +403,9 @@ class StatisticSettings(TableSettings):
         """Whether names are published with their totals: if each row belongs to one name, and all rows are used."""
         if self.schema is None or self.schema.open or self.has_people:
             return False
-        return len(self.unlisted) == 1 and not is_sampled(self.sampling, self.sample_size)
+        if len(self.unlisted) != 1 or self.unlisted[0].name not in self.by:
+            return False
+        return not is_sampled(self.sampling, self.sample_size)
 
     @cached_property
     def pure_names(self) -> bool:
@@ -424,7 +432,7 @@ class StatisticSettings(TableSettings):
                 ball=wide_ball(rows),
                 place=self.by.index(self.unlisted[0].name),
             )
-            return Stages(noise=noise, stages=(totals,), passes=3)
+            return Stages(noise=noise, stages=(totals,), passes=3, delta=self.survey_delta)
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count

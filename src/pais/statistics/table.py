@@ -18,7 +18,7 @@ from pais._base.validate import attempt
 from pais.data.engines.base import Engine
 from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Names, Scale
 from pais.data.schema import Schema
-from pais.data.sources import names_of
+from pais.data.sources import names_of, with_names
 from pais.data.tables import is_series
 from pais.errors import ArgumentError, DataError
 from pais.mechanisms.blocks import Levels, Places, Truth
@@ -120,7 +120,10 @@ class Fields(NamedTuple):
                 column=column,
                 start=start,
                 name=column.name,
-                labels=column.labels,
+                # The names of a column share one coordinate.
+                labels=tuple(f"{column.name}={value}" for value in column.values)
+                if isinstance(column, Names)
+                else column.labels,
                 is_listed=is_listed,
                 is_truth=is_truth,
                 is_date=isinstance(column, Dates),
@@ -133,8 +136,6 @@ class Fields(NamedTuple):
         for name in by:
             if name not in named or named[name].is_bounded:
                 raise ArgumentError(_no_groups(name, named.get(name)))
-        if any(isinstance(named[name].column, Names) for name in columns):
-            raise ArgumentError("pais.names() forms groups. Pass it in by, such as by={'ward': pais.names()}.")
         summarised, groups = [named[name] for name in columns], [named[name] for name in by]
         labels = [label for field in summarised for label in field.labels]
         return cls(
@@ -209,6 +210,8 @@ class Selection(NamedTuple):
         elif not isinstance(rows, Engine):
             # Nobody listed these names, so they are found privately.
             facts |= {name: Names(name=name) for name in names if name not in facts}
+        if facts:
+            facts = {column.name: column for column in with_names(Schema(tuple(facts.values())), rows).columns}
         summarised = tuple(name for name in facts if name not in names)
         if not facts and not isinstance(rows, Engine):
             facts = _any_column(rows, unit)

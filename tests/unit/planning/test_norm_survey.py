@@ -218,7 +218,7 @@ class Counted(SecureBits):
 
 
 def stages() -> Stages:
-    return survey_stages(source(cloud(100)), SurveyNoise(epsilon=1.0), Ball(radius=WIDEST), None)
+    return survey_stages(source(cloud(100)), SurveyNoise(epsilon=1.0), lambda _: Ball(radius=WIDEST), None)
 
 
 def test_no_bit_is_drawn_if_the_charge_is_refused() -> None:

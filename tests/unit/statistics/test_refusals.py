@@ -29,7 +29,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (pais.mean, {"columns": DATES, "by": "j"}, "pais.months('2020-01-01', '20"),
     (pais.mean, {"columns": {"income": (0, 9)}, "by": {"age": [0, 20, 40]}}, "pais.ranges(0, 20, 40)"),
     (pais.mean, {"columns": COLUMNS, "by": "region", "delta": 0.0}, "delta=0 forbids publishing a name"),
-    (pais.quantile, {"columns": {"age": (18, 100)}, "by": "region"}, "quantiles have pure noise"),
+    (pais.quantile, {"columns": {"age": (18, 100)}, "by": "region", "delta": 0.0}, "delta=0 forbids publishing a name"),
     (pais.count, {"by": {"region": pais.names()}, "delta": 0.0}, "Pass delta > 0, or list the names"),
     (pais.mean, {"columns": COLUMNS, "by": {"premium": bool}}, "State it once"),
     (pais.mean, {"columns": COLUMNS, "by": [3]}, "must name columns"),

@@ -410,6 +410,7 @@ class Engine(ABC):
         # Columns whose names are published now were carried to read these names.
         carry = tuple(name for name in self.stated.carry if name not in names)
         engine.stated, engine.schema = replace(self.stated, schema=schema, carry=carry), schema
+        engine.names, engine.n_features = schema.labels, schema.width
         engine._rescale(self.schema)
         return engine
 

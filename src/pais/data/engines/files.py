@@ -25,6 +25,7 @@ from pais._base.validate import attempt, without_sizes
 from pais.data.cells import is_text_column, type_name, whole_numbers_of_text
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import (
+    FIRST_CELLS,
     SEPARATORS,
     Dialect,
     first_line,
@@ -35,6 +36,7 @@ from pais.data.dialect import (
     open_csv,
     recognised,
     require_header,
+    require_numbers,
     separator_in,
 )
 from pais.data.engines.base import Engine
@@ -50,8 +52,8 @@ Stamp = tuple[int | None, int | None]
 # Rows, or bytes of text, decoded and processed at a time. Chosen by eye: few calls, and a few MB for each thread.
 _BATCH_ROWS, _CSV_BLOCK_BYTES = 1 << 17, 1 << 22
 
-# The first lines of a CSV file, which show how it is written, and the bytes that are read for them.
-_FIRST_LINES, _FIRST_BYTES = 1000, 1 << 18
+# The bytes of a CSV file that are read for its first lines, which show how it is written.
+_FIRST_BYTES = 1 << 18
 
 # The first bytes of a file in UTF-16.
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -235,24 +237,31 @@ def _require_dialect(file: DataFile) -> None:
     options = {"include_columns": file.layout.to_read, "column_types": as_text, "check_utf8": False}
     size = min(_FIRST_BYTES, _CSV_BLOCK_BYTES)
 
-    def first_cells() -> dict[str, list[pa.Array]]:
+    def first_cells() -> dict[str, pa.Array]:
         with open_csv(file.filesystem, file.path, size, file.dialect, whole=False, **options) as reader:
             first: Any = next(iter(reader), None)
-        cells: dict[str, list[pa.Array]] = {"numbers": [], "dates": [], "text": []}
-        for name in () if first is None else file.layout.to_read:
-            form = schema[name].form if name in schema.names else "text"
-            cells[form].append(first.column(name)[:_FIRST_LINES].cast(pa.large_string()))
-        return cells
+        names = () if first is None else file.layout.to_read
+        return {name: first.column(name)[:FIRST_CELLS].cast(pa.large_string()) for name in names}
 
-    cells = attempt(first_cells)
-    form = None if cells is None else recognised(cells, file.dialect)
+    first = attempt(first_cells) or {}
+    cells: dict[str, list[pa.Array]] = {"numbers": [], "dates": [], "text": []}
+    for name, column in first.items():
+        cells[schema[name].form if name in schema.names else "text"].append(column)
+    form = recognised(cells, file.dialect)
     if form is not None:
         raise DataError(f"{file.where} has {in_words(form, file.dialect)}.")
+    for name in schema.open if first else ():
+        require_numbers(name, first[name], file.dialect, file.where)
 
 
 def names_in(filesystem: pa_fs.FileSystem, path: str, dialect: Dialect) -> list[str]:
     """Return the names of the columns of a file. Public."""
     return list(_schema(filesystem, path, dialect)[0].names)
+
+
+def types_in(filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
+    """Return the types of the columns of a Parquet file; nothing for a CSV file, whose cells are text. Public."""
+    return pa.schema([]) if is_csv(path) else _schema(filesystem, path, Dialect())[0]
 
 
 def _where(path: str) -> str:

@@ -513,10 +513,11 @@ class MemoryEngine(LocalEngine):
         # More rows may be usable once missing values have a midpoint.
         self._members, self._people = None, None
         assert self.schema is not None
-        self._rows = rows = before.rescaled(self._rows, self.schema, marked=self.stated.marked)
-        for column in before.unlisted:
-            cells = self.stated.carried_cells(self._carried, column)
-            rows[:, self.schema.labels.index(column.name)] = self.schema[column.name].encode(cells)[0]
+        named = {
+            column.name: self.schema[column.name].encode(self.stated.carried_cells(self._carried, column))
+            for column in before.unlisted
+        }
+        self._rows = rows = before.rescaled(self._rows, self.schema, marked=self.stated.marked, named=named)
         for position, numbers in enumerate(self.stated.filled(list(rows.T))):
             rows[:, position] = numbers
 
