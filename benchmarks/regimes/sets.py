@@ -49,7 +49,7 @@ class Table:
 @cache
 def tables(directory: Path) -> dict[str, Table]:
     """All sets by name; those read from files expect them in the directory."""
-    every = (*_from_files(directory), *_heavy(), *_balls(), *_clusters(), *_small(), *_zoo(), *_aside())
+    every = (*_from_files(directory), *_heavy(), *_balls(), *_clusters(), *_small(), *_tiny(), *_zoo(), *_aside())
     by_name = {table.name: table for table in every}
     assert len(by_name) == len(every)
     return by_name
@@ -110,7 +110,11 @@ def _clusters() -> list[Table]:
         _made("far-2", 8, recipes.small_far_clusters, 2),
         _made("far-2-one-side", 8, partial(recipes.small_far_clusters, one_side=True, seed=2), 2),
         _made("far-3", 11, partial(recipes.small_far_clusters, n_far=200, far=8, seed=3), 3),
+        _made("far-3-few", 6, partial(recipes.small_far_clusters, far=3, seed=9), 3),
         _made("far-5", 8, partial(recipes.small_far_clusters, seed=4), 5),
+        _made("far-5-all-sides", 8, partial(recipes.small_far_clusters, seed=5), 5),
+        _made("far-5-one-side", 8, partial(recipes.small_far_clusters, one_side=True, seed=6), 5),
+        _made("far-8", 8, partial(recipes.small_far_clusters, n_far=150, seed=8), 8),
     ]
 
 
@@ -122,6 +126,18 @@ def _small() -> list[Table]:
         Table(name="breast-cancer", n_clusters=2, make=lambda: load_breast_cancer().data),
         Table(name="breast-cancer-standardized", n_clusters=2, make=lambda: _standardized(load_breast_cancer().data)),
         Table(name="iris", n_clusters=3, make=lambda: load_iris().data),
+    ]
+
+
+def _tiny() -> list[Table]:
+    """A few hundred rows in clusters that overlap, and one cloud."""
+    sizes = ((150, 2, 3), (150, 10, 5), (300, 4, 3), (400, 2, 3), (1_000, 10, 5), (2_000, 4, 3))
+    return [
+        *(
+            _made(f"tiny-{n}-{d}-{k}", k, partial(recipes.mixture, spread=2.0, seed=n + d), n, d, k)
+            for n, d, k in sizes
+        ),
+        _made("tiny-no-clusters", 3, recipes.gaussian, 300, 4),
     ]
 
 
@@ -173,6 +189,11 @@ def _aside() -> list[Table]:
         _made("aside-counts", 15, recipes.counts, 25_000, 60, 15),
         _made("aside-zipf", 40, recipes.zipf_sizes, 120_000, 5, 40),
         _made("aside-low-rank", 12, recipes.low_rank, 25_000, 120, 3),
+        _made("aside-far-2", 10, partial(recipes.small_far_clusters, far=7, seed=25), 2),
+        _made("aside-far-4", 8, partial(recipes.small_far_clusters, seed=21), 4),
+        _made("aside-far-5", 8, partial(recipes.small_far_clusters, seed=22), 5),
+        _made("aside-far-6", 8, partial(recipes.small_far_clusters, n_far=150, one_side=True, seed=23), 6),
+        _made("aside-far-10", 7, partial(recipes.small_far_clusters, n_far=200, far=4, seed=24), 10),
         _made("aside-too-many-centers", 60, partial(recipes.mixture, seed=112), 50_000, 8, 6),
     ]
 

@@ -54,10 +54,6 @@ _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR, _WHOLE_FROM = 0.8, 6.0, 0.65, 0.9
 # commit that added this line).
 _BEYOND_FROM = 0.4
 
-# Noise hides some of the counts of a small cell. Its last two counts keep it if their mean is this many deviations of
-# one count: two deviations of the mean. Tuned on the sets `far-` of benchmarks.regimes.
-_TOGETHER = 1.5
-
 # A cell is split only if its count exceeds this many standard deviations of its noise. Cells whose rows are `_WIDE`
 # times as far from the center as in the median cell contain several clusters. The gain of a split must be this many
 # times the loss of the merge that frees a cell (c841361).
@@ -74,6 +70,12 @@ _ALONE = 3.0
 # If the radius is this many times the root mean square norm, some rows are far beyond the others. Then so many of the
 # cells start at this share of the radius, in directions on all sides. Tuned on the sets `far-` of benchmarks.regimes.
 _FAR_RADIUS, _OUTPOSTS, _OUTPOST_NORM = 3.0, 0.25, 0.5
+
+# If some rows are far beyond the others, a distance is shrunk by at most this many deviations of its noise, so that the
+# clip of a far cell does not end before its rows. And noise hides some of the counts of a small cell: its last two
+# counts keep it if their mean is so many deviations of one count. Elsewhere both would cost more: up to 15 times the
+# floor in 1 of 80 fits of 64 clusters in a box.
+_LEAST_DISTANCE, _TOGETHER = 1.0, 1.5
 
 # Largest factor by which the steps of the polishing rounds are lengthened.
 _RELAXATION = 1.8
@@ -235,6 +237,11 @@ class Clustering:
     strength: list[FloatArray] = field(default_factory=list)
     totals: list[tuple[float, float]] = field(default_factory=list)
 
+    @property
+    def far(self) -> bool:
+        """Whether some rows are far beyond the others, by what the survey released or the user stated."""
+        return self.plan.radius > _FAR_RADIUS * math.sqrt(self.plan.mean_square_norm)
+
     def start_from_moment(self, mean: FloatArray, spread: FloatArray) -> None:
         """Start from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
@@ -243,7 +250,7 @@ class Clustering:
         distance = math.hypot(distance, math.sqrt(max(unseen, 0.0)))
         centers = into_ball(mean + start, plan.radius)
         far: FloatArray = np.empty((0, plan.n_features))
-        if plan.radius > _FAR_RADIUS * math.sqrt(plan.mean_square_norm):
+        if self.far:
             far = _OUTPOST_NORM * plan.radius * on_all_sides(int(_OUTPOSTS * plan.cells), plan.n_features, self.rng)
         # They take the place of the cells nearest to the mean, where most cells are.
         place = np.argsort(np.square(centers - mean).sum(axis=1), kind="stable")[: len(far)]
@@ -383,7 +390,9 @@ class Clustering:
         sum_noise = round_.residual_noise.deviation(plan.n_features) * summary.clip
         # A cell that was measured before and seems to be empty now has both counts together, if these are clear.
         together = 0.5 * (noisy + self.cells.sizes)
-        kept = self.cells.measured & (noisy <= plan.trust * count_noise) & (together > _TOGETHER * count_noise)
+        kept = (
+            self.cells.measured & (noisy <= plan.trust * count_noise) & (together > _TOGETHER * count_noise) & self.far
+        )
         noisy = np.where(kept, together, noisy)
         trusted = noisy > plan.trust * count_noise
         if not np.any(trusted):
@@ -401,7 +410,10 @@ class Clustering:
             errors=errors,
             noise=np.square(sum_noise / size),
             sizes=np.where(trusted, noisy, count_noise),
-            distances=self._distances(summary, round_, size, trusted) * reach,
+            distances=self._distances(
+                summary, round_, size, trusted, shrunk_by=_LEAST_DISTANCE if self.far else math.inf
+            )
+            * reach,
             trusted=trusted,
             beyond=np.where(summary.whole, 0.0, self._beyond(means, errors, summary.clip * reach)),
         )
@@ -417,11 +429,18 @@ class Clustering:
         return np.asarray(np.clip(share, 0.0, 1.0) * np.maximum(moved - self.cells.errors, 0.0))
 
     @staticmethod
-    def _distances(summary: ResidualSummary, round_: ResidualRound, size: FloatArray, trusted: BoolArray) -> FloatArray:
+    def _distances(
+        summary: ResidualSummary,
+        round_: ResidualRound,
+        size: FloatArray,
+        trusted: BoolArray,
+        *,
+        shrunk_by: float = math.inf,
+    ) -> FloatArray:
         """Mean distance / reach of the rows of each cell, shrunk toward the mean over all cells by its noise.
 
-        It is shrunk less if the cells differ more: cells of far clusters can be many times as wide as the others. No
-        distance ends more than its deviation below the measured one, or the clip of a wide cell would be too small.
+        It is shrunk less if the cells differ more: cells of far clusters can be many times as wide as the others. At
+        most, it is shrunk by so many deviations of its noise.
         """
         clip, noisy = summary.clip, summary.noisy_distances
         total = size[trusted].sum()
@@ -432,7 +451,7 @@ class Clustering:
         seen = float(size[trusted] @ (np.square(own - mean) - error)[trusted] / total)
         variety = max((0.5 * mean) ** 2, seen)
         shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
-        least = np.minimum(own, clip) - np.sqrt(error)
+        least = np.minimum(own, clip) - shrunk_by * np.sqrt(error)
         return np.where(trusted, np.maximum(shrunk, least), mean)
 
     def _update(self, measured: Measured, *, exploring: bool, relax: bool) -> None:

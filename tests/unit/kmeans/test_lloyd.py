@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import pais
 from pais._base.randomness import bit_source
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.clustering import Clustering, cells_from_spread, denoise, spread_of_moment
+from pais.kmeans.clustering import Clustering, cells_from_spread, denoise, on_all_sides, restore, spread_of_moment
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import into_ball, merge, nearest
 from pais.kmeans.rounds import ResidualSample, ResidualSummary
@@ -147,3 +149,61 @@ def test_the_distance_of_a_wide_cell_is_not_shrunk_to_that_of_the_others() -> No
     distances = Clustering._distances(summary, round_, sizes, np.ones(4, dtype=bool))
     assert np.all(distances[:3] < 5.0)
     assert distances[3] > 60.0
+
+
+def test_a_row_where_no_other_row_lies_gets_its_signal_back() -> None:
+    rng = np.random.default_rng(0)
+    noisy = rng.standard_normal((16, 5))
+    noisy[3] += np.array([0.0, 0.0, 0.0, 0.0, 12.0])
+    strength = np.full(16, 10.0)
+    strength[3] = 0.5
+    restored, left = restore(noisy, np.zeros((16, 5)), np.zeros(16), strength)
+    assert restored[3, 4] > 0.9 * noisy[3, 4]
+    # The noise that remains is nearly that of a row nobody shrank.
+    assert 4.5 < left[3] <= 5.0
+    # Of pure noise, no row is given back as if it were signal.
+    restored, _ = restore(noisy[4:], np.zeros((12, 5)), np.zeros(12), strength[4:])
+    assert np.square(restored).sum() < 0.5 * np.square(noisy[4:]).sum()
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40])
+def test_starts_on_all_sides_are_a_simplex(d: int) -> None:
+    made = on_all_sides(100, d, np.random.default_rng(0))
+    products = made @ made.T
+    np.testing.assert_allclose(products, np.eye(d + 1) * (1.0 + 1.0 / d) - 1.0 / d, atol=1e-9)
+    assert on_all_sides(1, d, np.random.default_rng(0)).shape == (1, d)
+
+
+def test_a_small_cell_with_one_low_count_is_kept_and_an_empty_one_is_not() -> None:
+    made = clustering_of(4)
+    # Some rows are far beyond the others.
+    made.plan = replace(made.plan, mean_square_norm=0.01 * made.plan.radius**2)
+    round_ = made.plan.residual_rounds[-1]
+    noise = round_.count_noise.deviation(1)
+    made.cells.measured[:] = np.array([True, True, True, False])
+    made.cells.sizes[:] = np.array([4.0, 4.0, 2.0, 4.0]) * noise
+    summary = ResidualSummary(
+        noisy_counts=np.array([4.0, 0.5, 0.5, 0.5]) * noise,
+        noisy_distances=np.ones(4),
+        noisy_residuals=np.zeros((4, 2)),
+        clip=np.full(4, 2.0),
+        whole=np.zeros(4, dtype=bool),
+    )
+    measured = made._measured(summary, round_)
+    np.testing.assert_array_equal(measured.trusted, [True, True, False, False])
+    np.testing.assert_allclose(measured.sizes[:2], np.array([4.0, 2.25]) * noise)
+
+
+def test_distances_within_their_noise_do_not_make_the_clips_vanish() -> None:
+    round_ = clustering_of(2).plan.residual_rounds[-1]
+    sizes, clip = np.full(4, 3.0 * round_.distance_noise.deviation(1)), np.full(4, 8.0)
+    summary = ResidualSummary(
+        noisy_counts=sizes,
+        noisy_distances=np.full(4, -1e-3),
+        noisy_residuals=np.zeros((4, 2)),
+        clip=clip,
+        whole=np.zeros(4, dtype=bool),
+    )
+    distances = Clustering._distances(summary, round_, sizes, np.ones(4, dtype=bool))
+    # The mean of four cells has half the noise of one, which is a third of the clip.
+    assert np.all(distances > 0.5 * 8.0 / 6.0)
