@@ -13,11 +13,15 @@ import pyarrow as pa
 import pytest
 
 import pais
+from pais._base.randomness import bit_source
 from pais.auditing.replay import ReplayReport, replay
+from pais.data.kinds import Names
 from pais.data.schema import Schema
-from pais.data.sources import source, with_categories
+from pais.data.sources import cells, source, with_categories
 from pais.kmeans.planning import KMeansSettings
 from pais.mechanisms.names import NameSelection
+from pais.planning.facts import SurveyNoise
+from pais.planning.names import NameStage
 from pais.privacy.amplification import largest_shift
 from tests.conformance.test_names import SECRET, STORES, rows
 from tests.conformance.test_replay_names import DELTA, RECORDS, table
@@ -90,6 +94,25 @@ def test_the_chance_of_names_of_one_person_alone_is_paid_for(what: str, monkeypa
         assert result.plan.delta + chance + alone <= result.certificate.delta
         assert result.certificate.delta == (delta or {"k-means": 1e-6}.get(what, 1e-9))
         assert result.certificate.epsilon <= 1.0
+
+
+def test_names_with_a_share_of_epsilon_move_by_the_shift_that_it_allows() -> None:
+    """Half of delta is for the noise, and half for names of one person alone."""
+    noise, delta = SurveyNoise(epsilon=0.5), 1e-3
+
+    def run(data: Any, seed: Any) -> Any:
+        schema = Schema((Names(name="ward"),))
+        engine = cells(data, columns=schema, unit="person", max_rows_per_unit=None, missing="drop")
+        stage = NameStage(columns=schema.unlisted, delta=delta, max_names=8)
+        bits = bit_source(seed)
+        return str(stage.release(stage.read(engine, noise, bits), engine, noise, bits)[1])
+
+    allowed = largest_shift(0.5, 0.5 * delta)
+    for record in ("many alone", "both"):
+        report = replay(run, table(RECORDS[record]), table([]), epsilon=0.5, delta=delta, seeds=(0,), pushes=(0.0, 3.0))
+        assert not report.violates, str(report)
+        assert 0.98 * allowed < max(move.shift for move in report.moves) <= allowed * (1.0 + 1e-9)
+        assert all(move.chance == pytest.approx(0.5 * delta, rel=1e-12) for move in report.moves)
 
 
 @pytest.mark.parametrize("auto", [False, True], ids=["stated", "auto"])
