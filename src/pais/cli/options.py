@@ -165,7 +165,8 @@ class Rows(Place, Units):
 
     columns: str | None = option(
         "Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
-        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), "
+        "premium=bool, joined=2015-01-01:2025-12-31 (dates), "
         "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
         "Names alone use the columns as they are. Default: all columns, ids included."
     )
@@ -429,7 +430,8 @@ class Table(Rows, Release):
     )
     columns: str | None = option(
         "Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "
-        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), "
+        "premium=bool, joined=2015-01-01:2025-12-31 (dates), "
         "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
         "without it."
     )
