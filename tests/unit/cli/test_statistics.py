@@ -255,4 +255,4 @@ def test_models_find_categories_and_refuse_auto_on_the_text_of_a_csv(regions: Pa
             "--overwrite",
         )
         assert "--columns 'region=names()'" in " ".join(refusal.split())
-    assert "100 %" in done("check", regions, "--columns", columns).stdout
+    assert "region: every cell fits" in done("check", regions, "--columns", columns).stdout
