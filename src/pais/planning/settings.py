@@ -432,7 +432,10 @@ class SampleSettings(Settings):
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
-        settings = replace(self, epsilon=self.epsilon_after(facts.survey))
+        # A plan from an earlier survey has the names that it found in its price too.
+        found = 0 if facts.survey is None else len(facts.survey.categories)
+        unlisted = max(self.unlisted, found)
+        settings = replace(self, epsilon=self.epsilon_after(facts.survey), unlisted=unlisted)
         facts, radius_choice = settings._with_radius(facts, n_features)
         return settings.release_plan(
             ball=facts.ball,
