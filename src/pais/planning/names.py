@@ -161,7 +161,7 @@ def _selection(noise: SurveyNoise, delta: float, max_names: int) -> NameSelectio
     if noise.gaussian:
         return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
     # Half of delta is for the noise, and half for names of one person alone, so that a replay can tell them apart.
-    shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-12]
+    shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-16]
     return NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
 
 

@@ -483,7 +483,7 @@ class SampleSettings(Settings):
             norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
-        # Delta beyond that of the noise covers the categories that one person alone has. [note: names-13]
+        # Delta beyond that of the noise covers the categories that one person alone has. [note: names-17]
         noise_delta = self.delta_of_noise(delta.used)
         rounds_delta = delta_of_release(float(self.epsilon), noise_delta, spent)
         # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
