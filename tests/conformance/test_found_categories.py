@@ -13,11 +13,16 @@ import pyarrow as pa
 import pytest
 
 import pais
+from pais._base.randomness import bit_source
 from pais.auditing.replay import ReplayReport, replay
+from pais.data.kinds import Names
 from pais.data.schema import Schema
-from pais.data.sources import source, with_categories
+from pais.data.sources import cells, source, with_categories
 from pais.kmeans.planning import KMeansSettings
 from pais.mechanisms.names import NameSelection
+from pais.pipeline import fit
+from pais.planning.facts import SurveyNoise
+from pais.planning.names import NameStage
 from pais.privacy.amplification import largest_shift
 from tests.conformance.test_names import SECRET, STORES, rows
 from tests.conformance.test_replay_names import DELTA, RECORDS, table
@@ -92,6 +97,25 @@ def test_the_chance_of_names_of_one_person_alone_is_paid_for(what: str, monkeypa
         assert result.certificate.epsilon <= 1.0
 
 
+def test_names_with_a_share_of_epsilon_move_by_the_shift_that_it_allows() -> None:
+    """Half of delta is for the noise, and half for names of one person alone."""
+    noise, delta = SurveyNoise(epsilon=0.5), 1e-3
+
+    def run(data: Any, seed: Any) -> Any:
+        schema = Schema((Names(name="ward"),))
+        engine = cells(data, columns=schema, unit="person", max_rows_per_unit=None, missing="drop")
+        stage = NameStage(columns=schema.unlisted, delta=delta, max_names=8)
+        bits = bit_source(seed)
+        return str(stage.release(stage.read(engine, noise, bits), engine, noise, bits)[1])
+
+    allowed = largest_shift(0.5, 0.5 * delta)
+    for record in ("many alone", "both"):
+        report = replay(run, table(RECORDS[record]), table([]), epsilon=0.5, delta=delta, seeds=(0,), pushes=(0.0, 3.0))
+        assert not report.violates, str(report)
+        assert 0.98 * allowed < max(move.shift for move in report.moves) <= allowed * (1.0 + 1e-9)
+        assert all(move.chance == pytest.approx(0.5 * delta, rel=1e-12) for move in report.moves)
+
+
 @pytest.mark.parametrize("auto", [False, True], ids=["stated", "auto"])
 def test_the_stages_of_a_survey_share_its_shift(auto: bool) -> None:
     """Shifts add in squares, with those of names, of bounds and of norms."""
@@ -109,6 +133,15 @@ def test_the_stages_of_a_survey_share_its_shift(auto: bool) -> None:
     # Names get their share of what all of the fit may have, and the survey of a list has the same noise as before.
     assert names == pytest.approx(math.sqrt(0.075) * largest_shift(1.0, 0.9e-6), rel=1e-9)
     assert others == pytest.approx(listed.survey_noise.shift, rel=0.02)
+
+
+def test_a_second_fit_from_a_survey_pays_for_its_names_too() -> None:
+    more: dict[str, Any] = {"epsilon": 1.0, "random_state": 0}
+    first = MODELS["k-means"](rows(), {**AGE, **WARD}, **more)
+    settings = KMeansSettings(n_clusters=2, epsilon=1.0, delta=1e-5)
+    second = fit(rows(), settings, facts=pais.Facts.of(first.survey), random_state=0)
+    assert second.plan.delta + 0.1 * 1e-5 <= second.certificate.delta == 1e-5
+    assert second.plan.schema == first.plan.schema
 
 
 @pytest.mark.parametrize("what", [*MODELS, *STATISTICS])
@@ -273,3 +306,20 @@ def test_targets_need_numbers_or_a_list(known: pa.Table) -> None:
         with pytest.raises(pais.ArgumentError, match=r"classes of the target.* not "):
             pais.DPLogisticRegression(columns={"age": (0, 90), "ward": stated}, target="ward", ledger=ledger).fit(known)
     assert ledger.spent.epsilon == 0.0
+
+
+def test_models_with_found_categories_are_nearly_as_good_as_with_a_list(known: pa.Table) -> None:
+    """At the same epsilon: the share of the variance that is not explained, and the cost of segments."""
+    errors: dict[str, list[float]] = {"list": [], "auto": []}
+    costs: dict[str, list[float]] = {"list": [], "auto": []}
+    for seed in range(3):
+        for what, ward in (("list", WARDS), ("auto", "auto")):
+            columns = {"age": (20, 80), "ward": ward}
+            more: dict[str, Any] = {"epsilon": 1.0, "random_state": seed}
+            stated = {**columns, "income": (0, 80_000)}
+            model = pais.DPLinearRegression(columns=stated, target="income", **more).fit(known)
+            errors[what].append(1.0 - model.score(known))
+            segments = pais.DPKMeans(6, columns=columns, **more).fit(known)
+            costs[what].append(-segments.score(known.slice(4)))
+    assert np.mean(errors["auto"]) < 1.02 * np.mean(errors["list"])
+    assert np.mean(costs["auto"]) < 1.02 * np.mean(costs["list"])

@@ -165,7 +165,8 @@ class Rows(Place, Units):
 
     columns: str | None = option(
         "Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
-        "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), "
+        "premium=bool, joined=2015-01-01:2025-12-31 (dates), "
         "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
         "Names alone use the columns as they are. Default: all columns, ids included."
     )
@@ -429,7 +430,8 @@ class Table(Rows, Release):
     )
     columns: str | None = option(
         "Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "
-        "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+        "privately), 'region=\\[north|south]' (categories), 'ward=names()' (found privately), "
+        "premium=bool, joined=2015-01-01:2025-12-31 (dates), "
         "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
         "without it."
     )
@@ -481,10 +483,11 @@ class Histogram(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile(Table):
-    """Quantiles, which have pure epsilon."""
+    """Quantiles, which have pure epsilon but for groups that nobody listed."""
 
     q: str = option("Levels between 0 and 1, with commas: 0.25,0.5,0.75.", "0.5")
     step: float | None = option("Values are multiples of this public number. Default: a fine grid.")
+    delta: float | None = option("Used only to find groups that nobody listed. Default: 1e-9.")
 
 
 @dataclass(frozen=True, kw_only=True)

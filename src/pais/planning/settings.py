@@ -54,7 +54,7 @@ _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.0
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 
 # What a plan with such categories adds to the words on how delta was chosen.
-_LESS = ", less a tenth for categories of one person alone"
+_LESS = "; a tenth of it is for categories of one person alone"
 
 # Categories of a column that are kept, the most frequent ones. A covariance matrix of 100 categories has 5,000 numbers.
 # Chosen by eye.
@@ -432,7 +432,10 @@ class SampleSettings(Settings):
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
-        settings = replace(self, epsilon=self.epsilon_after(facts.survey))
+        # A plan from an earlier survey has the names that it found in its price too.
+        found = 0 if facts.survey is None else len(facts.survey.categories)
+        unlisted = max(self.unlisted, found)
+        settings = replace(self, epsilon=self.epsilon_after(facts.survey), unlisted=unlisted)
         facts, radius_choice = settings._with_radius(facts, n_features)
         return settings.release_plan(
             ball=facts.ball,

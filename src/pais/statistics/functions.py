@@ -64,8 +64,8 @@ def mean(
         Any input of `pais.source` with named columns, or a single column: a Series or a one-dimensional array.
     columns : mapping, Schema
         What is public about each column, as in `DPKMeans`: ``{"age": (18, 100), "income": "auto", "premium": bool}``.
-        The bounds of "auto" columns are found privately, for a part of epsilon. For a single column, state its bounds
-        alone: ``columns=(18, 100)``.
+        The bounds of "auto" columns are found privately, for a part of epsilon, and the categories of those whose type
+        is text, as with `pais.names`. For a single column, state its bounds alone: ``columns=(18, 100)``.
     by : str, sequence of str or mapping, optional
         Columns with public categories, which form groups. The categories are stated in `columns`, or here:
         ``by={"region": ["north", "south"]}``. Ranges of numbers and periods of dates form groups too:

@@ -211,7 +211,8 @@ def test_groups_that_nobody_listed_are_found(tmp_path: Path, by: str) -> None:
 def test_groups_without_a_list_need_delta_and_known_options(people: Path) -> None:
     assert "delta=0 forbids" in refused("count", people, "--by", "region", "--epsilon", 1, "--delta", 0)
     assert "Write strip" in refused("count", people, "--by", "region=names(trim)", "--epsilon", 1)
-    assert "pure noise" in refused("quantile", people, "--columns", "age=18:100", "--by", "region", "--epsilon", 1)
+    zero = ("--columns", "age=18:100", "--by", "region", "--epsilon", 1, "--delta", 0)
+    assert "delta=0 forbids" in refused("quantile", people, *zero)
 
 
 def test_names_of_people_and_the_most_frequent_names(people: Path) -> None:
@@ -230,3 +231,46 @@ def test_names_of_people_and_the_most_frequent_names(people: Path) -> None:
     rows = strict_json(done("top", people, "--by", "region", "--epsilon", 2, "--json").stdout)
     assert rows["certificate"]["neighbours"] == "one row added or removed"
     assert "--by" in refused("top", people, "--epsilon", 1)
+
+
+@pytest.fixture(scope="module")
+def regions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("regions") / "people.csv"
+    pa_csv.write_csv(package.example_people(3000, random_state=0), path)
+    return path
+
+
+def test_quantiles_by_groups_and_shares_of_categories_that_nobody_listed(regions: Path) -> None:
+    options = ("--columns", "age=18:100", "--by", "region", "--epsilon", 2, "--delta", 1e-6, "--json")
+    medians = strict_json(done("quantile", regions, *options).stdout)
+    assert {"north", "south", "other"} <= {value["region"] for value in medians["values"]}
+    assert medians["certificate"]["delta"] == 1e-6
+    shares = strict_json(done("mean", regions, "--columns", "region=names(strip)", "--epsilon", 2, "--json").stdout)
+    assert {value["column"] for value in shares["values"]} >= {"region=north", "region=other"}
+
+
+def test_models_find_categories_and_refuse_auto_on_the_text_of_a_csv(regions: Path, tmp_path: Path) -> None:
+    columns, options = "age=18:100,region=names()", ("--epsilon", 2, "--unit", "customer_id")
+    for command, more in (
+        ("kmeans", ("--n-clusters", 3)),
+        ("pca", ()),
+        ("regression", ("--target", "age")),
+        ("classification", ("--target", "premium")),
+    ):
+        stated = f"{columns},premium=bool" if command == "classification" else columns
+        out = tmp_path / command
+        done(command, regions, "--columns", stated, *options, *more, "--out", out)
+        assert "names that were found privately" in (out / "report.html").read_text()
+        refusal = refused(
+            command,
+            regions,
+            "--columns",
+            stated.replace("names()", "auto"),
+            *options,
+            *more,
+            "--out",
+            out,
+            "--overwrite",
+        )
+        assert "--columns 'region=names()'" in " ".join(refusal.split())
+    assert "region: every cell fits" in done("check", regions, "--columns", columns).stdout
