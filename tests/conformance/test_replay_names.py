@@ -127,6 +127,16 @@ def test_counts_of_people_by_name_stay_within_the_price(record: str, most: int) 
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", RECORDS)
+def test_means_of_people_by_name_stay_within_the_price(record: str) -> None:
+    report = replayed(CALLS["mean"], RECORDS[record], unit="person", max_groups_per_unit=1)
+    assert not report.violates, str(report)
+    assert {move.chance for move in report.moves} == {DELTA}
+    if record == "frequent":
+        assert report.used >= 0.95
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_names_with_totals_use_all_of_the_price() -> None:
     """Of a row with a name of its own all of delta, and of others nearly all of epsilon, and no more."""
     for what in ("count", "mean"):
