@@ -224,6 +224,21 @@ def test_stated_numbers_of_groups_make_counts_of_people_as_good_as_listed_ones()
     assert found.interval()[0]["other"] < wards.sum() - wards[names].sum() < found.interval()[1]["other"]
 
 
+def test_means_of_people_with_few_groups_have_pure_noise() -> None:
+    table = rows(people=6000)
+    found, rounds = (
+        pais.mean(table, {"age": (0, 100)}, by="ward", unit="person", epsilon=1.0, random_state=1, **stated)
+        for stated in ({"max_groups_per_unit": 1}, {"max_groups_per_unit": 20})
+    )
+    shared = [name for name in rounds.value.index if name in found.value.index]
+    listed = {"by": {"ward": shared[:-1]}, "unit": "person"}
+    reference = pais.mean(table, {"age": (0, 100)}, epsilon=1.0, random_state=1, **listed).standard_error
+    ratio = found.standard_error[shared[:-1]] / reference
+    assert 1.1 < ratio.median() < 1.4
+    assert (rounds.standard_error[shared[:-1]] / reference).median() > 2.0
+    assert found.certificate.delta == rounds.certificate.delta
+
+
 @pytest.mark.parametrize(
     ("stated", "message"),
     [

@@ -59,7 +59,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "count": lambda rows, **more: pais.count(rows, by="ward", **more),
     "mean": lambda rows, **more: pais.mean(rows, AGE, by="ward", **more),
     "mean, auto": lambda rows, **more: pais.mean(rows, {"age": "auto"}, by="ward", **more),
-    "sum by two": lambda rows, **more: pais.sum(rows, AGE, by={"ward": pais.names(), "sex": pais.names()}, **more),
+    "two": lambda rows, **more: pais.sum(rows, AGE, by={"ward": pais.names(), "sex": pais.names()}, **more),
     "count, mixed": lambda rows, **more: pais.count(rows, by={"ward": pais.names(), "sex": ["f", "m"]}, **more),
     "describe": lambda rows, **more: pais.describe(rows, AGE, by="ward", **more),
 }
@@ -124,6 +124,16 @@ def test_counts_of_people_by_name_stay_within_the_price(record: str, most: int) 
     assert {move.chance for move in report.moves} == {DELTA}
     if record == "frequent":
         assert report.used >= 0.95 / most
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("record", RECORDS)
+def test_means_of_people_by_name_stay_within_the_price(record: str) -> None:
+    report = replayed(CALLS["mean"], RECORDS[record], unit="person", max_groups_per_unit=1)
+    assert not report.violates, str(report)
+    assert {move.chance for move in report.moves} == {DELTA}
+    if record == "frequent":
+        assert report.used >= 0.95
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -204,6 +214,6 @@ def test_a_list_that_is_read_off_the_table_is_found(monkeypatch: pytest.MonkeyPa
         return np.arange(counts.size), counts.astype(float)
 
     monkeypatch.setattr(stage.NameSelection, "scored_of_rows", all_names)
-    assert replayed(CALLS["sum by two"], RECORDS["alone"]).violates
+    assert replayed(CALLS["two"], RECORDS["alone"]).violates
     monkeypatch.setattr(stage.CountLine, "line", -math.inf)
     assert replayed(CALLS["count"], RECORDS["alone"]).violates

@@ -252,7 +252,8 @@ class TotalsStage(NameStage):
 class PeopleStage(NameStage):
     """The names of one column, published with the number of people who have them, if that is above a line.
 
-    People have at most `max_names` names, which is stated. The noise is pure.
+    People have at most `max_names` names, which is stated. The noise is pure. If not `with_counts`, the counts are
+    used for nothing else.
 
     Notes
     -----
@@ -261,6 +262,7 @@ class PeopleStage(NameStage):
     """
 
     max_names: int
+    with_counts: bool = True
 
     def release(
         self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
@@ -276,7 +278,8 @@ class PeopleStage(NameStage):
         scores = line.noise.added_to(counts[None, alive], Lattice(step=1.0), own, names=named)[0].astype(np.float64)
         above = scores > line.line
         found = table.found(alive[above], scores[above], line)
-        found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
+        if self.with_counts:
+            found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
         assert engine.schema is not None
         listed = engine.schema.with_columns([table.column.listed(found.names)])
         return engine.with_schema(listed), {table.column.name: found}

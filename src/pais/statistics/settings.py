@@ -34,7 +34,7 @@ from pais.data.units import Unit, most_units, people_concern, people_word
 from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.base import Mechanism, exact_epsilon
 from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split, VectorStatistic
-from pais.mechanisms.names import MOST_NAMES
+from pais.mechanisms.names import MOST_NAMES, NameSelection
 from pais.mechanisms.noise import (
     GaussianNoise,
     GeometricNoise,
@@ -47,7 +47,7 @@ from pais.mechanisms.noise import (
 from pais.pipeline import fit
 from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
 from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
-from pais.planning.names import NameStage, TotalsStage
+from pais.planning.names import NameStage, PeopleStage, TotalsStage, people_line
 from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
 from pais.planning.tails import Spread
@@ -88,6 +88,10 @@ _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 #: Share of epsilon, or of the squared Gaussian shift, for names that are published with their totals; the rest is for
 #: "other". The error of a published total is 4 to 5 % above that of a listed group.
 TOTALS_SHARE = 0.96
+
+# Share of epsilon for names that are found by numbers of people, if the statistic has pure noise too. The noise of what
+# follows grows by a quarter. Names have to be so many times as frequent as with Gaussian rounds at most. Chosen by eye.
+_PEOPLE_SHARE, _MOST_RARER = 0.2, 1.5
 
 # The values of "other" beyond bounds are this many times as important as with listed groups, because the noise of the
 # share of all values beyond bounds is mostly that of "other". Chosen by eye.
@@ -408,7 +412,25 @@ class StatisticSettings(TableSettings):
         return not is_sampled(self.sampling, self.sample_size)
 
     @cached_property
+    def names_of_people(self) -> bool:
+        """Whether names are found by numbers of people with pure noise, before a statistic with pure noise.
+
+        This needs few groups of each person: with many, such names would have to be far more frequent.
+        """
+        most, (epsilon, delta, _) = self.max_groups_per_unit, self.guarantee
+        if most is None or not self.has_people or len(self.unlisted) != 1 or self.schema is None or self.schema.open:
+            return False
+        if is_sampled(self.sampling, self.sample_size) or not self._is_pure_better(epsilon, delta):
+            return False
+        shift = math.sqrt(_NAMES_SHARE) * largest_shift(epsilon, (1.0 - _NAMES_DELTA) * delta)
+        rounds = NameSelection(shift=shift, delta=_NAMES_DELTA * delta, max_names=most)
+        line = people_line(_PEOPLE_SHARE * epsilon, delta, most).line
+        return line <= _MOST_RARER * math.sqrt(most) * rounds.half_found
+
+    @cached_property
     def pure_names(self) -> bool:
+        if self.names_of_people:
+            return True
         return self.names_with_totals and self._is_pure_better(self.guarantee.epsilon, self.guarantee.delta)
 
     def _blocks(self, fields: Fields) -> list[Weighted]:
@@ -433,6 +455,12 @@ class StatisticSettings(TableSettings):
                 place=self.by.index(self.unlisted[0].name),
             )
             return Stages(noise=noise, stages=(totals,), passes=3, delta=self.survey_delta)
+        if self.names_of_people:
+            assert self.max_groups_per_unit is not None
+            most, delta = self.max_groups_per_unit, self.names_delta
+            names = PeopleStage(columns=self.unlisted, delta=delta, max_names=most, with_counts=False)
+            noise = self.survey_noise(_PEOPLE_SHARE)
+            return Stages(noise=noise, stages=(names,), passes=2, delta=self.survey_delta)
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count
