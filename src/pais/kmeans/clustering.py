@@ -452,7 +452,7 @@ class Clustering:
         variety = max((0.5 * mean) ** 2, seen)
         shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
         least = np.minimum(own, clip) - shrunk_by * np.sqrt(error)
-        return np.where(trusted, np.maximum(shrunk, least), mean)
+        return np.asarray(np.where(trusted, np.maximum(shrunk, least), mean))
 
     def _update(self, measured: Measured, *, exploring: bool, relax: bool) -> None:
         """Combine old centers and new means in a Kalman step.

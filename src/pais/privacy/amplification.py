@@ -306,7 +306,7 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
     near = (guess > side) & (answer < high) & (excess(guess - side, every_index) <= 0.0)
     near &= excess(answer, every_index) > 0.0
     if np.all(near):
-        return answer
+        return np.asarray(answer)
     value_low = excess(low, every_index)
     value_high = excess(high, every_index)
     # Elements that meet the target at L = 0 need no search. If rounding error hides the root at the
