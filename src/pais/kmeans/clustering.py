@@ -390,9 +390,8 @@ class Clustering:
         sum_noise = round_.residual_noise.deviation(plan.n_features) * summary.clip
         # A cell that was measured before and seems to be empty now has both counts together, if these are clear.
         together = 0.5 * (noisy + self.cells.sizes)
-        kept = (
-            self.cells.measured & (noisy <= plan.trust * count_noise) & (together > _TOGETHER * count_noise) & self.far
-        )
+        kept = self.cells.measured & (together > _TOGETHER * count_noise) & self.far
+        kept &= noisy <= plan.trust * count_noise
         noisy = np.where(kept, together, noisy)
         trusted = noisy > plan.trust * count_noise
         if not np.any(trusted):
@@ -405,15 +404,13 @@ class Clustering:
         shrunk, left = restore(self.stack[-1], shrunk, left, self.strength[-1])
         means, reach = into_ball(shrunk * (sum_noise / size)[:, None], plan.radius), self._reach(round_)
         errors = left * np.square(sum_noise / size) + 1e-12 * plan.radius**2
+        shrunk_by = _LEAST_DISTANCE if self.far else math.inf
         return Measured(
             means=means,
             errors=errors,
             noise=np.square(sum_noise / size),
             sizes=np.where(trusted, noisy, count_noise),
-            distances=self._distances(
-                summary, round_, size, trusted, shrunk_by=_LEAST_DISTANCE if self.far else math.inf
-            )
-            * reach,
+            distances=self._distances(summary, round_, size, trusted, shrunk_by=shrunk_by) * reach,
             trusted=trusted,
             beyond=np.where(summary.whole, 0.0, self._beyond(means, errors, summary.clip * reach)),
         )
