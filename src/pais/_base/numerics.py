@@ -229,13 +229,13 @@ def log_gaussian_delta_at(log_ratio: float, mu: float) -> tuple[float, float]:
         else:
             difference = _mills_at(upper) - _mills_at(upper + mu)
         log_difference = float(np.log(difference)) if difference != 0.0 else -math.inf
-        value = log_difference - 0.5 * upper * upper - _LOG_SQRT_TWO_PI  # [note: delta-4]
+        value = log_difference - 0.5 * upper * upper - _LOG_SQRT_TWO_PI
     else:
         phi = float(np.exp(-0.5 * a * a - _LOG_SQRT_TWO_PI))
         value = float(np.log1p(-(float(special.ndtr(a)) + phi * _mills_at(a + mu))))
     worst = min(max(a, 0.0), 60.0)
     spread = abs(centre) + mu
-    return value, ULP * (16.0 + 4.0 * max(a, 1.0) * spread + 2.0 * (worst * worst))  # [note: delta-5]
+    return value, ULP * (16.0 + 4.0 * max(a, 1.0) * spread + 2.0 * (worst * worst))
 
 
 def _mills_at(x: float) -> float:

@@ -69,13 +69,21 @@ def lloyd(points: FloatArray, mass: FloatArray, centers: FloatArray, steps: int)
 
 def settle(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: int = 10) -> FloatArray:
     """Lloyd's algorithm on weighted points from each of several sets of centers; returns the best set."""
-    best, lowest = candidates[0], math.inf
-    for candidate in candidates:
-        centers = lloyd(points, mass, candidate, steps)
-        cost = -float(mass @ _nearness(points, centers).max(axis=1))
-        if cost < lowest:
-            best, lowest = centers, cost
-    return np.asarray(best)
+    return np.asarray(_settled(candidates, points, mass, steps)[0])
+
+
+def search(candidates: FloatArray, points: FloatArray, mass: FloatArray, *, steps: int, last: int) -> FloatArray:
+    """The same for many sets: so many steps each time, after which the better half stays, and more for the last set."""
+    while len(candidates) > 1:
+        candidates = _settled(candidates, points, mass, steps)[: len(candidates) // 2]
+    return lloyd(points, mass, candidates[0], last)
+
+
+def _settled(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: int) -> FloatArray:
+    """The sets of centers after Lloyd's algorithm, the best first."""
+    moved = np.array([lloyd(points, mass, candidate, steps) for candidate in candidates])
+    gains = [float(mass @ _nearness(points, centers).max(axis=1)) for centers in moved]
+    return np.asarray(moved[np.argsort(-np.array(gains), kind="stable")])
 
 
 def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator) -> FloatArray:

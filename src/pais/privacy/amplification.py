@@ -185,10 +185,10 @@ def largest_shift(epsilon: float, delta: float) -> float:
         return value + error - log_delta
 
     guess, tolerance = np.log(approximate_shift(ratio, np.array([log_delta]))), 1e-12
-    # Both sides of the guess, a bracket as narrow as that of the search below.
+    # Both sides of the guess, a bracket as narrow as that of the search below, whose low end is returned too.
     at, side = float(guess[0]), 0.4 * max(tolerance, 2.0 * ULP * (abs(float(guess[0])) + 1e-3))
     if excess_at(at - side) <= 0.0 < excess_at(at + side):
-        return float(np.exp(at - side)) * (1.0 - 1e-13)  # [note: kept-1]
+        return float(np.exp(at - side)) * (1.0 - 1e-13)
 
     def excess(log_shift: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
         return np.array([excess_at(value) for value in log_shift.tolist()])
@@ -302,7 +302,7 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
     guess = _approximate_log_ratio(log_target, mu, high)
     # Most guesses are so good that the root is between both sides of them.
     side = 0.4 * np.maximum(_INVERSE_TOLERANCE * np.min(high), 2.0 * ULP * high)
-    answer = guess + side  # [note: inverse-4]
+    answer = guess + side
     near = (guess > side) & (answer < high) & (excess(guess - side, every_index) <= 0.0)
     near &= excess(answer, every_index) > 0.0
     if np.all(near):
