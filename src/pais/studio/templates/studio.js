@@ -1,0 +1,196 @@
+// Forms work without this script. It saves what is typed at once, and keeps the prediction and the progress up to date.
+"use strict";
+
+const $ = (selector) => document.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const STEPS = $("#slider").dataset.steps.split(" ").map(Number);
+let saving = Promise.resolve();
+let predicting = null;
+let timers = new Map();
+
+function say(text) { $("#saved").textContent = text; }
+
+// Take over the parts of a page that follow from what was typed, except the part that the user is in.
+function show(html) {
+  const page = new DOMParser().parseFromString(html, "text/html");
+  for (const part of all("[data-live]")) {
+    const other = page.getElementById(part.id);
+    if (!other || part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
+    if (part.id === "column-list" && sameColumns(part, other)) continue;
+    if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
+  }
+  all(".columns .problem[id]", page).forEach((note) => {
+    const mine = document.getElementById(note.id);
+    if (mine) mine.textContent = note.textContent;
+  });
+  search();
+  fit();
+}
+
+function sameColumns(part, other) {
+  const names = (root) => all("tr[data-name]", root).map((row) => row.dataset.name + row.querySelector(".type").textContent).join("\n");
+  return names(part) === names(other);
+}
+
+function post(form, names) {
+  const body = new URLSearchParams({ form: form.elements.form.value });
+  for (const name of names) {
+    body.append("only", name);
+    for (const value of new FormData(form).getAll(name)) body.append(name, value);
+  }
+  return fetch("/save", { method: "POST", body, keepalive: body.toString().length < 60000 });
+}
+
+// Saves follow each other, so that the last one counts.
+function save(form, names) {
+  saving = saving.then(async () => {
+    try {
+      const answer = await post(form, names);
+      if (!answer.ok) throw new Error(await answer.text());
+      show(await answer.text());
+      say("Saved.");
+      predict();
+    } catch (error) {
+      say("Not saved: the studio does not answer. Start it again, and open its new address.");
+    }
+  });
+  return saving;
+}
+
+function later(form, name, wait) {
+  const key = form.action + form.elements.form.value + name;
+  clearTimeout(timers.get(key)?.timer);
+  const run = () => { timers.delete(key); return save(form, [name]); };
+  timers.set(key, { timer: setTimeout(run, wait), run });
+}
+
+function flush() {
+  const waiting = [...timers.values()];
+  waiting.forEach(({ timer, run }) => { clearTimeout(timer); run(); });
+  return saving;
+}
+
+async function predict() {
+  predicting?.abort();
+  const mine = predicting = new AbortController();
+  $("#prediction").setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch("/prediction", { signal: mine.signal });
+    if (answer.status === 200) $("#prediction").innerHTML = await answer.text();
+  } catch (error) {
+    if (error.name !== "AbortError") say("The studio does not answer.");
+  }
+  if (mine === predicting) $("#prediction").setAttribute("aria-busy", "false");
+}
+
+async function watch() {
+  if (!("running" in $("#progress").dataset)) return;
+  try {
+    const answer = await fetch("/progress");
+    const html = await answer.text();
+    const text = new DOMParser().parseFromString(html, "text/html");
+    if (!text.querySelector("progress")) { location.hash = "release"; location.reload(); return; }
+    if (!$("#progress").contains(document.activeElement)) $("#progress").innerHTML = html;
+  } catch (error) { say("The studio does not answer. The release goes on."); }
+  setTimeout(watch, 500);
+}
+
+function slide() {
+  const at = Number($("#epsilon").value);
+  const nearest = STEPS.reduce((best, step, place) => Math.abs(Math.log(step / at)) < Math.abs(Math.log(STEPS[best] / at)) ? place : best, 0);
+  if (at > 0) $("#slider").value = nearest;
+  $("#slider").setAttribute("aria-valuetext", `epsilon ${$("#epsilon").value}`);
+}
+
+function search() {
+  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  const rows = all("#column-list tr[data-name]");
+  for (const row of rows) {
+    const used = row.querySelector("input[type=checkbox]").checked;
+    row.hidden = !words.every((word) => row.dataset.name.includes(word)) || ($("#used-only").checked && !used);
+    shown += !row.hidden;
+  }
+  const used = rows.filter((row) => row.querySelector("input[type=checkbox]").checked).length;
+  $("#found").textContent = `${shown} shown, ${used} in use`;
+}
+
+function fit() {
+  const frame = $("#report-frame");
+  if (!frame) return;
+  const grow = () => {
+    const page = frame.contentDocument?.documentElement;
+    if (page) frame.style.height = `${page.querySelector("body").scrollHeight + 20}px`;
+  };
+  frame.addEventListener("load", grow);
+  addEventListener("resize", grow);
+  grow();
+}
+
+function changed(event, wait) {
+  const field = event.target;
+  const form = field.closest("form[data-save]");
+  if (!form || !field.name) return;
+  const [part, ...name] = field.name.split(":");
+  if (name.length && part !== "use" && field.value) {
+    const tick = form.elements[`use:${name.join(":")}`];
+    if (!tick.checked) { tick.checked = true; later(form, tick.name, 0); }
+  }
+  if (field.id === "epsilon") slide();
+  later(form, field.name, wait);
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.id === "search" || event.target.id === "used-only") return search();
+  if (event.target.id === "slider") {
+    $("#epsilon").value = STEPS[event.target.value];
+    slide();
+    return later($("#epsilon").form, "epsilon", 60);
+  }
+  changed(event, 300);
+});
+document.addEventListener("change", (event) => { if (event.target.id !== "slider") changed(event, 0); });
+// Enter in a field saves it, and does not leave the page.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.matches("[data-save]")) { event.preventDefault(); flush(); return; }
+  if (form.dataset.sent || form.method !== "post") return;
+  event.preventDefault();
+  form.dataset.sent = "yes";
+  all("button", form).forEach((button) => { button.disabled = true; });
+  flush().then(() => form.submit());
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  const rows = () => all("#column-list tr[data-name]").filter((row) => !row.hidden);
+  const names = (parts) => rows().flatMap((row) => all("[name]", row).map((field) => field.name)).filter((name) => parts.includes(name.split(":")[0]));
+  if (button?.dataset.set) {
+    const parts = JSON.parse(button.dataset.set);
+    const form = button.form;
+    for (const [name, mark] of Object.entries(parts)) {
+      const value = { "\t": "tab", " ": "space" }[mark] ?? mark;
+      const field = form.elements[name];
+      if (![...field.options].some((option) => option.value === value)) field.add(new Option(value, value));
+      field.value = value;
+    }
+    button.blur();
+    save(form, Object.keys(parts));
+  } else if (button?.id === "many-set") {
+    rows().forEach((row) => { row.querySelector("input").checked = true; row.querySelector("select").value = $("#many-kind").value; });
+    save($("#columns-form"), names(["use", "kind"]));
+  } else if (button?.id === "many-clear") {
+    rows().forEach((row) => { row.querySelector("input").checked = false; });
+    save($("#columns-form"), names(["use"]));
+  }
+});
+$("#yaml-file").addEventListener("change", async (event) => {
+  const [file] = event.target.files;
+  if (file) { $("#yaml").value = await file.text(); $("#yaml").focus(); say(`${file.name} is loaded. Press “Take over”.`); }
+});
+addEventListener("pagehide", () => timers.forEach(({ timer, run }) => { clearTimeout(timer); run(); }));
+
+slide();
+search();
+fit();
+predict();
+watch();
