@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
@@ -29,7 +29,7 @@ MOST_BYTES = 4 << 20
 
 # The first page sets the cookie and leads on by itself: a browser sends a strict cookie only to a page that this site
 # has led to.
-_WELCOME = '<!DOCTYPE html><html lang="en"><head><title>pais</title><meta http-equiv="refresh" content="0;url=/"></head>'
+_WELCOME = '<!DOCTYPE html><html lang="en"><head><title>pais</title><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=/"></head>'
 
 
 class Guard:
@@ -61,7 +61,7 @@ class Guard:
             if body is None:
                 answer = PlainTextResponse("This is too long.", 413)
             else:
-                await self._app(scope, _once(body), guarded)
+                await self._app(scope, _replayed(body, receive), guarded)
                 return
         await answer(scope, receive, guarded)
 
@@ -108,10 +108,13 @@ async def _body(receive: Receive) -> bytes | None:
     return body
 
 
-def _once(body: bytes) -> Receive:
-    """Hand out a body that was read."""
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Hand out a body that was read, and then what the server says, such as the end of the connection."""
+    waiting = [body]
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def replayed() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
 
-    return receive
+    return replayed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
+import sys
 import webbrowser
 from collections.abc import Callable
 from html import escape
@@ -31,6 +33,7 @@ def serve(
     port, token = listener.getsockname()[1], secrets.token_urlsafe(32)
     address = f"http://127.0.0.1:{port}/?token={token}"
     say(f"The studio is at {address}\nKeep this address to yourself. Stop with Ctrl-C; what you typed is kept.")
+    sys.stdout.flush()
     if browser:
         # Other users can see the arguments of a browser, so it opens a file that only its owner can read.
         page = studio.store.place / "open.html"
@@ -45,4 +48,6 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    # Uvicorn ends in order and then raises the signal again.
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
