@@ -69,10 +69,10 @@ def made_up(question: Question, n_people: int, rows_each: int) -> tuple[pa.Table
     facts = {**question.arguments.get("columns", {}), **question.arguments.get("by", {})}
     schema = Schema.of(facts) if facts else None
     columns = {column.name: _cells(column, group, rng) for column in (schema.columns if schema else ())}
+    # A count of rows as such needs a column beside the unit.
+    columns = columns or {"row": pa.array(np.ones(people * each))}
     if question.unit:
         columns[question.unit] = pa.array(np.repeat(np.arange(people), each))
-    elif not columns:
-        columns["row"] = pa.array(np.arange(people))
     return pa.table(columns), people, people < n_people
 
 
