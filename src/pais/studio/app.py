@@ -249,26 +249,20 @@ class Studio:
 
     def confirm(self, request: Request, form: Form) -> Response:
         """Ask for the confirmation of the question as it is now. It can be used once."""
-        question = self.question
+        question, ledger = self.question, opened(self.ledger_path)
         if question.problems:
             return self.page(message="Something is still missing: see the messages in red.", status=400)
-        if opened(self.ledger_path) is None:
+        if ledger is None:
             return self.page(message="Set the budget first, in step 4.", status=400)
+        while (found := self.rehearsals.predict(question, *self.about())) is None:
+            pass  # another tab asked for a prediction in the meantime
+        epsilon, delta = question.arguments["epsilon"], found.delta
+        ledger.check(epsilon=epsilon, delta=delta)
+        price = f"epsilon {raised(epsilon)}" + (f" and delta {raised(delta, 3)}" if delta else "")
         digest = self._digest(question)
         if self.store.confirmation.get("digest") != digest:
-            self.store.confirmation = {"token": secrets.token_hex(16), "digest": digest}
-        try:
-            while (found := self.rehearsals.predict(question, *self.about())) is None:
-                pass
-        except PaisError as error:
-            self.store.confirmation = {}
-            return self.page(message=str(error), status=400)
-        delta = found.delta
-        opened(self.ledger_path).check(epsilon=question.arguments["epsilon"], delta=delta)  # type: ignore[union-attr]
-        self.store.confirmation["price"] = f"epsilon {raised(question.arguments['epsilon'])}" + (
-            f" and delta {raised(delta, 3)}" if delta else ""
-        )
-        self.store.save()
+            self.store.confirmation = {"token": secrets.token_hex(16), "digest": digest, "price": price}
+            self.store.save()
         return RedirectResponse("/#release", 303)
 
     def withdraw(self, request: Request, form: Form) -> Response:

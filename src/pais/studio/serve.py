@@ -32,22 +32,23 @@ def serve(
         raise ArgumentError(f"port {port} is taken. Pass another --port, or leave it out.") from None
     port, token = listener.getsockname()[1], secrets.token_urlsafe(32)
     address = f"http://127.0.0.1:{port}/?token={token}"
-    say(f"The studio is at {address}\nKeep this address to yourself. Stop with Ctrl-C; what you typed is kept.")
-    sys.stdout.flush()
-    if browser:
-        # Other users can see the arguments of a browser, so it opens a file that only its owner can read.
-        page = studio.store.place / "open.html"
-        write(page, f'<!DOCTYPE html><title>pais</title><meta http-equiv="refresh" content="0;url={escape(address)}">')
-        webbrowser.open(page.absolute().as_uri())
-    # No log: it would hold the token, and a message of an exception could quote a row.
-    config = uvicorn.Config(
-        studio.guarded(port=port, token=token),
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=2,
-    )
-    # Uvicorn ends in order and then raises the signal again.
+    # Uvicorn ends in order on a signal, and then raises it again.
     with contextlib.suppress(KeyboardInterrupt):
+        say(f"The studio is at {address}\nKeep this address to yourself. Stop with Ctrl-C; what you typed is kept.")
+        sys.stdout.flush()
+        if browser:
+            # Other users can see the arguments of a browser, so it opens a file that only its owner can read.
+            page = studio.store.place / "open.html"
+            leads_on = f'<meta http-equiv="refresh" content="0;url={escape(address)}">'
+            write(page, f"<!DOCTYPE html><title>pais</title>{leads_on}")
+            webbrowser.open(page.absolute().as_uri())
+        # No log: it would hold the token, and a message of an exception could quote a row.
+        config = uvicorn.Config(
+            studio.guarded(port=port, token=token),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=2,
+        )
         uvicorn.Server(config).run(sockets=[listener])

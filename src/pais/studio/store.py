@@ -8,6 +8,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pais.accounting.ledger import Ledger
+from pais.accounting.part import total, up
 from pais.errors import ArgumentError, PaisError
 from pais.studio.question import Question
 
@@ -150,13 +152,14 @@ class Store:
         about = {"sentence": question.sentence, "title": question.title, "started": time.time(), "entries": entries}
         write(job.place / "job.json", json.dumps(about))
         # It outlives this process: what is paid for is not lost if the studio ends.
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "pais.studio.work", str(job.place.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        threading.Thread(target=process.wait, daemon=True).start()
         return job
 
 
@@ -166,14 +169,18 @@ def opened(path: Path) -> Ledger | None:
 
 
 def history(ledger: Ledger | None, jobs: list[Job]) -> Iterator[Mapping[str, Any]]:
-    """The releases of a ledger, the newest first, each with its files; then those that charged nothing."""
+    """The releases of a ledger, the newest first, each with its files. Entries of one release are taken together."""
     by_entry = {entry: job for job in jobs if job.status == "done" for entry in job.entries}
+    groups: dict[str, list[Any]] = {}
     with contextlib.suppress(PaisError):
-        for entry in reversed(() if ledger is None else ledger.entries):
-            yield {
-                "what": entry.what,
-                "when": entry.when.replace("T", " ").replace("+00:00", " UTC"),
-                "epsilon": entry.epsilon,
-                "delta": entry.delta,
-                "job": by_entry.get(entry.id),
-            }
+        for entry in () if ledger is None else ledger.entries:
+            job = by_entry.get(entry.id)
+            groups.setdefault(entry.id if job is None else job.id, []).append(entry)
+    for entries in reversed(groups.values()):
+        yield {
+            "title": " and ".join(entry.what for entry in entries),
+            "when": entries[0].when.replace("T", " ").replace("+00:00", " UTC"),
+            "epsilon": up(total(entry.epsilon for entry in entries)),
+            "delta": up(total(entry.delta for entry in entries)),
+            "job": by_entry.get(entries[0].id),
+        }

@@ -27,6 +27,17 @@ from pais.studio.app import Studio
 
 PORT, TOKEN = 4711, "the-token"
 
+LOOP = asyncio.new_event_loop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loop() -> Iterator[None]:
+    """Close the loop in which all requests without a socket run."""
+    yield
+    LOOP.run_until_complete(LOOP.shutdown_default_executor())
+    LOOP.close()
+
+
 #: These texts are in the rows, and in no answer before a release.
 SECRETS = (b"zq7person", b"zq7note", b"61357.25")
 
@@ -66,7 +77,6 @@ class Client:
 
     def __init__(self, app: Any) -> None:
         self.app, self.cookie, self.seen = app, "", list[Answer]()
-        self.loop = asyncio.new_event_loop()
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str | None) -> Answer:
         sent: dict[str, str | None] = {"host": f"127.0.0.1:{PORT}", "cookie": self.cookie}
@@ -99,7 +109,7 @@ class Client:
         async def send(message: Any) -> None:
             messages.append(message)
 
-        self.loop.run_until_complete(self.app(scope, receive, send))
+        LOOP.run_until_complete(self.app(scope, receive, send))
         head = {name.decode().lower(): value.decode("latin-1") for name, value in messages[0]["headers"]}
         answer = Answer(messages[0]["status"], head, b"".join(m.get("body", b"") for m in messages[1:]))
         self.seen.append(answer)
@@ -178,10 +188,8 @@ def studio(place: Path) -> Studio:
 
 
 @pytest.fixture
-def client(studio: Studio) -> Iterator[Client]:
-    found = Client(studio.guarded(port=PORT, token=TOKEN)).enter()
-    yield found
-    found.loop.close()
+def client(studio: Studio) -> Client:
+    return Client(studio.guarded(port=PORT, token=TOKEN)).enter()
 
 
 @pytest.fixture
@@ -210,6 +218,8 @@ def served(studio: Studio) -> Served:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
+    while not server.started:
+        time.sleep(0.02)
 
     def stop() -> None:
         server.should_exit = server.force_exit = True
