@@ -6,7 +6,9 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const STEPS = $("#slider").dataset.steps.split(" ").map(Number);
 let saving = Promise.resolve();
 let predicting = null;
-let timers = new Map();
+let timer = 0;
+// What was typed and is not yet on its way: the form, the name of the field, and the timer, by both names.
+const pending = new Map();
 
 function say(text) { $("#saved").textContent = text; }
 
@@ -41,34 +43,43 @@ function post(form, names) {
   return fetch("/save", { method: "POST", body, keepalive: body.toString().length < 60000 });
 }
 
-// Saves follow each other, so that the last one counts.
+// Saves follow each other, so that the last one counts. A page that is left sends what is still pending at once.
 function save(form, names) {
+  names.forEach((name) => wait(form, name));
+  return send();
+}
+
+function wait(form, name) {
+  pending.set(`${form.elements.form.value} ${name}`, { form, name });
+}
+
+function send() {
+  clearTimeout(timer);
   saving = saving.then(async () => {
-    try {
-      const answer = await post(form, names);
-      if (!answer.ok) throw new Error(await answer.text());
-      show(await answer.text());
-      say("Saved.");
-      predict();
-    } catch (error) {
-      say("Not saved: the studio does not answer. Start it again, and open its new address.");
+    while (pending.size) {
+      const { form } = pending.values().next().value;
+      const mine = [...pending].filter(([, one]) => one.form === form);
+      mine.forEach(([key]) => pending.delete(key));
+      try {
+        const answer = await post(form, mine.map(([, one]) => one.name));
+        if (!answer.ok) throw new Error(await answer.text());
+        const html = await answer.text();
+        if (!pending.size) { show(html); say("Saved."); predict(); }
+      } catch (error) {
+        say("Not saved: the studio does not answer. Start it again, and open its new address.");
+      }
     }
   });
   return saving;
 }
 
-function later(form, name, wait) {
-  const key = form.action + form.elements.form.value + name;
-  clearTimeout(timers.get(key)?.timer);
-  const run = () => { timers.delete(key); return save(form, [name]); };
-  timers.set(key, { timer: setTimeout(run, wait), run });
+function later(form, name, milliseconds) {
+  wait(form, name);
+  clearTimeout(timer);
+  timer = setTimeout(send, milliseconds);
 }
 
-function flush() {
-  const waiting = [...timers.values()];
-  waiting.forEach(({ timer, run }) => { clearTimeout(timer); run(); });
-  return saving;
-}
+const flush = send;
 
 async function predict() {
   predicting?.abort();
@@ -147,7 +158,7 @@ document.addEventListener("input", (event) => {
     slide();
     return later($("#epsilon").form, "epsilon", 60);
   }
-  changed(event, 300);
+  changed(event, 120);
 });
 document.addEventListener("change", (event) => { if (event.target.id !== "slider") changed(event, 0); });
 // Enter in a field saves it, and does not leave the page.
@@ -187,7 +198,10 @@ $("#yaml-file").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (file) { $("#yaml").value = await file.text(); $("#yaml").focus(); say(`${file.name} is loaded. Press “Take over”.`); }
 });
-addEventListener("pagehide", () => timers.forEach(({ timer, run }) => { clearTimeout(timer); run(); }));
+addEventListener("pagehide", () => {
+  pending.forEach(({ form, name }) => post(form, [name]));
+  pending.clear();
+});
 
 slide();
 search();
