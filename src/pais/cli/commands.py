@@ -23,7 +23,18 @@ from pais.accounting.part import Part
 from pais.cli import files, options, show
 from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
-from pais.cli.rows import center_of, columns_of, fact_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
+from pais.cli.rows import (
+    center_of,
+    columns_of,
+    fact_of,
+    found,
+    names_of,
+    numbers,
+    open_rows,
+    passes,
+    sample_table,
+    stated_norms,
+)
 from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine

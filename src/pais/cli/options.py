@@ -526,7 +526,7 @@ class Ledger(JSON):
 
 @dataclass(frozen=True, kw_only=True)
 class Studio:
-    """Open a page on this computer that leads from a file to a private report. It needs `pip install 'pais[studio]'`."""
+    """Open a page on this computer that leads from a file to a private report. It needs the extra pais[studio]."""
 
     data: Path = argument("Parquet or CSV (with a header): a file or a directory. Only read.", metavar="DATA")
     ledger: Path | None = option(

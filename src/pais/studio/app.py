@@ -100,32 +100,39 @@ class Studio:
         jobs = self.store.jobs()
         code = self._digest(question)
         waiting = self.store.confirmation if self.store.confirmation.get("digest") == code else {}
-        content = templates().get_template("studio/templates/page.html").render(
-            fields=fields,
-            table=table,
-            columns=[fields.column(name) for name in table.names],
-            question=question,
-            problem=problem,
-            todo=_todo(question, ledger),
-            ledger=ledger,
-            ledger_name=self.ledger_path.name,
-            default_delta=DEFAULT_DELTA,
-            data=self.data,
-            each_row=EACH_ROW,
-            is_person=is_person,
-            kinds=KINDS,
-            questions=[("statistics", "statistics, also by groups"), *((k, words[2]) for k, words in MODELS.items())],
-            statistics=STATISTICS,
-            steps=STEPS,
-            lowered=lowered,
-            raised=raised,
-            confirmation=waiting,
-            job=jobs[0] if jobs else None,
-            charged=bool(jobs) and jobs[0].charged(ledger),
-            history=list(history(ledger, jobs)),
-            downloads=DOWNLOADS,
-            guess=self._guess(question),
-            who=people_word(question.unit)[0] if question.unit else "row",
+        content = (
+            templates()
+            .get_template("studio/templates/page.html")
+            .render(
+                fields=fields,
+                table=table,
+                columns=[fields.column(name) for name in table.names],
+                question=question,
+                problem=problem,
+                todo=_todo(question, ledger),
+                ledger=ledger,
+                ledger_name=self.ledger_path.name,
+                default_delta=DEFAULT_DELTA,
+                data=self.data,
+                each_row=EACH_ROW,
+                is_person=is_person,
+                kinds=KINDS,
+                questions=[
+                    ("statistics", "statistics, also by groups"),
+                    *((k, words[2]) for k, words in MODELS.items()),
+                ],
+                statistics=STATISTICS,
+                steps=STEPS,
+                lowered=lowered,
+                raised=raised,
+                confirmation=waiting,
+                job=jobs[0] if jobs else None,
+                charged=bool(jobs) and jobs[0].charged(ledger),
+                history=list(history(ledger, jobs)),
+                downloads=DOWNLOADS,
+                guess=self._guess(question),
+                who=people_word(question.unit)[0] if question.unit else "row",
+            )
         )
         return HTMLResponse(content, status)
 
@@ -196,9 +203,7 @@ class Studio:
             ledger = opened(self.ledger_path)
         left = {} if found is None or ledger is None else self._after(ledger, question, found.delta)
         template = templates().get_template("studio/templates/prediction.html")
-        return HTMLResponse(
-            template.render(question=question, found=found, problem=problem, ledger=ledger, **left)
-        )
+        return HTMLResponse(template.render(question=question, found=found, problem=problem, ledger=ledger, **left))
 
     @staticmethod
     def _after(ledger: pais.Ledger, question: Question, delta: float) -> dict[str, Any]:

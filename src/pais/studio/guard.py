@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 _HEADERS = {
@@ -29,7 +29,10 @@ MOST_BYTES = 4 << 20
 
 # The first page sets the cookie and leads on by itself: a browser sends a strict cookie only to a page that this site
 # has led to.
-_WELCOME = '<!DOCTYPE html><html lang="en"><head><title>pais</title><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=/"></head>'
+_WELCOME = (
+    '<!DOCTYPE html><html lang="en"><head><title>pais</title><link rel="icon" href="data:,">'
+    '<meta http-equiv="refresh" content="0;url=/"></head>'
+)
 
 
 class Guard:

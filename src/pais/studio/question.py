@@ -12,7 +12,6 @@ from typing import Any
 
 import pais
 from pais.data.cells import listed
-from pais.data.dialect import CSVFile
 from pais.data.units import people_word
 from pais.errors import ArgumentError
 from pais.studio.columns import DIALECT, ReadFact, Stated, Table, literal, to_yaml
@@ -131,7 +130,9 @@ class Question:
         if self.dialect:
             rows = f"pais.CSVFile({rows}, {', '.join(f'{name}={mark!r}' for name, mark in self.dialect.items())})"
         lines = [f"    {name}={_nested(value)}," for name, value in self.arguments.items()]
-        call = "\n".join([f"pais.{self.function}(", "    rows," * (not self.is_model), *lines, "    ledger=ledger,", ")"])
+        call = "\n".join(
+            [f"pais.{self.function}(", "    rows," * (not self.is_model), *lines, "    ledger=ledger,", ")"]
+        )
         call = call.replace("(\n\n", "(\n") + ".fit(rows)" * self.is_model
         frame, mark = (MODELS[self.kind][3], "_") if self.is_model else ("to_frame", "")
         header = "".join(f", {name}={text!r}" for name, text in self.header.items() if text)
@@ -156,7 +157,10 @@ class Question:
     def command(self) -> str:
         """The same release as a command."""
         name = MODELS[self.kind][1] if self.is_model else self.function.replace("_", "-")
-        options = {"columns": "columns.yaml" if self.columns else None, "by": "by.yaml" if self.by else None}
+        options: dict[str, Any] = {
+            "columns": "columns.yaml" if self.columns else None,
+            "by": "by.yaml" if self.by else None,
+        }
         options |= {key: value for key, value in self.arguments.items() if key not in options}
         options |= {"ledger": self.ledger, **self.dialect, "out": "out" if self.is_model else "values.csv"}
         if self.is_model:
@@ -189,7 +193,9 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
 
     unit = fields.text("unit")
     if not unit:
-        problems["unit"] = "Choose the column that names the person of each row. Everybody is then protected as a whole."
+        problems["unit"] = (
+            "Choose the column that names the person of each row. Everybody is then protected as a whole."
+        )
     elif unit != EACH_ROW and unit not in table.names:
         problems["unit"] = "The file has no such column. Choose another one."
 

@@ -155,7 +155,11 @@ def _values(question: Question, result: Any) -> list[tuple[str, float, float, fl
         frame = result.centers_frame()
         names = [name for name in frame.columns if f"{name}_se" in frame.columns and name != "noisy_count"]
         return [
-            (f"segment {segment}: {name}", *_two(row[name], row[f"{name}_se"]), float(np.abs(_numbers(frame[name])).max()))
+            (
+                f"segment {segment}: {name}",
+                *_two(row[name], row[f"{name}_se"]),
+                float(np.abs(_numbers(frame[name])).max()),
+            )
             for segment, row in frame.iterrows()
             for name in ("share", *(name for name in names if name != "share"))
         ]
@@ -208,6 +212,7 @@ def _line(label: str, value: float, error: float, exact: float | None, scale: fl
         return min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
 
     share = half / abs(truth) if truth and math.isfinite(half) else math.inf
+
     def text(number: float) -> str:
         if not math.isfinite(number):
             return "not known"

@@ -19,9 +19,7 @@ from pais.studio.columns import ReadFact
 from pais.studio.store import write
 
 
-def serve(
-    data: Path, ledger: Path, *, port: int, browser: bool, read: ReadFact, say: Callable[[str], None]
-) -> None:
+def serve(data: Path, ledger: Path, *, port: int, browser: bool, read: ReadFact, say: Callable[[str], None]) -> None:
     """Serve the studio until the user stops it. `read` parses facts, and `say` prints the address."""
     studio = Studio(data, ledger, read)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -115,7 +115,9 @@ class Store:
                 place.mkdir(mode=0o700, exist_ok=True)
                 place.chmod(0o700)
         except OSError:
-            raise ArgumentError(f"{self.place} cannot be written. Pass --ledger in a directory that you may write.") from None
+            raise ArgumentError(
+                f"{self.place} cannot be written. Pass --ledger in a directory that you may write."
+            ) from None
         kept = read_json(self.place / "state.json")
         self.typed: dict[str, list[str]] = {
             str(name): [str(value) for value in values]

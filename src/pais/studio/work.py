@@ -60,7 +60,10 @@ def main(place: str) -> None:
             # Its message would reveal how many rows there are.
             status, message = "failed", "Memory ran out. Take fewer columns or segments."
         except BaseException as error:
-            status, message = "failed", f"Internal error: {type(error).__name__} (message hidden: it could quote a row)."
+            status, message = (
+                "failed",
+                f"Internal error: {type(error).__name__} (message hidden: it could quote a row).",
+            )
         notes = [str(one.message) for one in caught if issubclass(one.category, _SHOWN)]
     finish(status, message, list(dict.fromkeys(notes)))
 

@@ -29,7 +29,9 @@ class Page:
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector: str) -> str:
-        return str(self.driver.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
+        return str(
+            self.driver.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+        )
 
     def until(self, ready: Callable[[], Any], seconds: float = 40) -> Any:
         end = time.monotonic() + seconds
@@ -55,18 +57,24 @@ class Page:
         self.saved()
 
     def click(self, selector: str) -> None:
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", self.one(selector))
+        self.driver.execute_script(
+            "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", self.one(selector)
+        )
         self.one(selector).click()
 
     def saved(self) -> None:
         time.sleep(0.1)
-        self.until(lambda: self.driver.execute_async_script("const done = arguments[0]; flush().then(() => done(true))"))
+        self.until(
+            lambda: self.driver.execute_async_script("const done = arguments[0]; flush().then(() => done(true))")
+        )
 
     def press(self, selector: str) -> None:
         """Click a button that leads to a new page."""
         old = self.one("html")
         self.click(selector)
-        self.until(lambda: self.one("html") != old and self.driver.execute_script("return document.readyState") == "complete")
+        self.until(
+            lambda: self.one("html") != old and self.driver.execute_script("return document.readyState") == "complete"
+        )
 
     def fill(self) -> Page:
         self.choose("#unit", "person_id")
@@ -109,7 +117,9 @@ def page(browser: Any, web: Served) -> Iterator[Page]:
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.get("about:blank")
     # A report states a policy in its head too, which its address repeats; and some tests end the server on purpose.
-    assert [line for line in troubles if "ERR_CONNECTION_REFUSED" not in line and "409" not in line and "400" not in line] == []
+    assert [
+        line for line in troubles if "ERR_CONNECTION_REFUSED" not in line and "409" not in line and "400" not in line
+    ] == []
 
 
 QUESTIONS: dict[str, Callable[[Page], None]] = {
@@ -191,7 +201,9 @@ def test_a_double_click_and_a_second_tab_spend_once(page: Page, web: Served) -> 
     page.driver.switch_to.window(first)
     from selenium.webdriver import ActionChains
 
-    page.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", page.one("#spend"))
+    page.driver.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", page.one("#spend")
+    )
     ActionChains(page.driver).double_click(page.one("#spend")).perform()
     page.until(lambda: "Released" in page.text("#progress"))
     assert len(web.studio.store.jobs()) == 1
@@ -246,7 +258,9 @@ def test_by_keyboard_alone(page: Page, web: Served) -> None:
     page.until(lambda: "Released" in page.text("#progress"))
 
 
-AXE = "const done = arguments[0]; axe.run(document, {iframes: false}).then((found) => done(found.violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))])))"
+AXE = """const done = arguments[0];
+    const told = (one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))];
+    axe.run(document, {iframes: false}).then((found) => done(found.violations.map(told)))"""
 
 #: What reaches beyond the right end of the page, if the page can be scrolled sideways.
 WIDE = """return document.documentElement.scrollWidth <= arguments[0] ? [] : [...document.querySelectorAll('*')]
@@ -287,6 +301,11 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_a_phone(scheme: str, p
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+#: Another site asks for the page with the cookies that the browser would send.
+READ = """window.answer = ''; fetch(arguments[0], {credentials: 'include', mode: 'no-cors'})
+    .then(async (found) => { window.answer = found.type + (await found.text()) }, () => { window.answer = 'refused' })"""
+
+
 def test_another_site_can_neither_frame_nor_read_nor_write(page: Page, web: Served, tmp_path: Path) -> None:
     page.fill()
     (tmp_path / "evil.html").write_text(
@@ -295,7 +314,7 @@ def test_another_site_can_neither_frame_nor_read_nor_write(page: Page, web: Serv
     )
     driver = page.driver
     driver.get((tmp_path / "evil.html").as_uri())
-    driver.execute_script("window.answer = ''; fetch(arguments[0], {credentials: 'include', mode: 'no-cors'}).then(async r => { window.answer = r.type + (await r.text()) }, e => { window.answer = 'refused' })", web.address + "/")
+    driver.execute_script(READ, web.address + "/")
     page.until(lambda: driver.execute_script("return window.answer"))
     assert "person_id" not in driver.execute_script("return window.answer")
     driver.execute_script("document.querySelector('#f').submit()")

@@ -97,7 +97,9 @@ def test_a_question_is_predicted_for_the_price_that_the_release_has(name: str, c
     assert not any(secret in answer.body for answer in client.seen for secret in SECRETS)
 
 
-def test_the_release_is_the_shown_code_and_its_files_can_be_downloaded(client: Client, studio: Studio, ledger: Any) -> None:
+def test_the_release_is_the_shown_code_and_its_files_can_be_downloaded(
+    client: Client, studio: Studio, ledger: Any
+) -> None:
     client.fill(by=["region"])
     code = studio.question.code
     client.post("/release", token=client.confirm())
@@ -105,7 +107,15 @@ def test_the_release_is_the_shown_code_and_its_files_can_be_downloaded(client: C
     page = client.get()
     job = studio.store.jobs()[0]
     assert (job.place / "release.py").read_text() == code
-    for name in ("report.html", "values.csv", "certificate.json", "release.py", "command.txt", "columns.yaml", "by.yaml"):
+    for name in (
+        "report.html",
+        "values.csv",
+        "certificate.json",
+        "release.py",
+        "command.txt",
+        "columns.yaml",
+        "by.yaml",
+    ):
         assert f"/releases/{job.id}/{name}" in page.text
         assert client.get(f"/releases/{job.id}/{name}").body == (job.place / name).read_bytes()
     report = client.get(f"/releases/{job.id}/report.html")
@@ -194,14 +204,18 @@ def test_wrong_input_is_kept_and_explained_and_spends_nothing(
     assert ledger().entries == ()
 
 
-@pytest.mark.parametrize("text", ["", "age", "- a\n- b", "age: {low: 1}", "{", "a: [", "age: !!python/object:os.system x"])
+@pytest.mark.parametrize(
+    "text", ["", "age", "- a\n- b", "age: {low: 1}", "{", "a: [", "age: !!python/object:os.system x"]
+)
 def test_wrong_yaml_is_explained(text: str, client: Client) -> None:
     page = client.post("/paste", yaml=text)
     assert page.status in (200, 400)
     assert message_in(page) or problems_in(page)
 
 
-def test_columns_are_saved_and_loaded_as_the_yaml_of_the_command_line(client: Client, studio: Studio, place: Path) -> None:
+def test_columns_are_saved_and_loaded_as_the_yaml_of_the_command_line(
+    client: Client, studio: Studio, place: Path
+) -> None:
     client.fill()
     text = client.get("/columns.yaml").text
     before = studio.question.arguments["columns"]
@@ -221,7 +235,13 @@ def test_pasted_lines_may_have_equals_signs_tabs_and_blanks(client: Client, stud
     client.post("/save", form="file", unit="person_id")
     client.post("/paste", yaml="age = 18:100\nincome\t0:250000\npremium:bool\nregion: [north, south]\nvisits=auto\n")
     facts = studio.question.arguments["columns"]
-    assert facts == {"age": (18, 100), "income": (0, 250_000), "premium": bool, "region": ["north", "south"], "visits": "auto"}
+    assert facts == {
+        "age": (18, 100),
+        "income": (0, 250_000),
+        "premium": bool,
+        "region": ["north", "south"],
+        "visits": "auto",
+    }
 
 
 def test_an_exhausted_ledger_refuses_before_anything_is_spent(client: Client, ledger: Any) -> None:
@@ -273,7 +293,13 @@ def test_how_a_csv_file_is_written_is_recognised_and_can_be_stated(tmp_path: Pat
     assert studio.table.problem == ""
     found = studio.table.recognised
     assert found == {"separator": ";", "decimal": ",", "encoding": "cp1252", "date_format": "%d.%m.%Y"}
-    assert studio.table.types == {"Nr": "number", "Betrag": "number", "Eintritt": "date", "Ort": "text", "leer": "empty at first"}
+    assert studio.table.types == {
+        "Nr": "number",
+        "Betrag": "number",
+        "Eintritt": "date",
+        "Ort": "text",
+        "leer": "empty at first",
+    }
     client = Client(studio.guarded(port=4711, token="the-token")).enter()
     client.post("/save", form="file", unit="Nr", **found)
     assert studio.table.recognised == {}

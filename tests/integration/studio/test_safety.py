@@ -22,21 +22,47 @@ from pais.studio.app import FORMS, Studio
 from pais.studio.guard import MOST_BYTES
 from tests.integration.studio.conftest import PORT, SECRETS, TOKEN, Client, Served, message_in, studio_in
 
-PATHS = ("/", "/style.css", "/studio.js", "/columns.yaml", "/prediction", "/check", "/progress", "/releases/a/report.html")
+PATHS = (
+    "/",
+    "/style.css",
+    "/studio.js",
+    "/columns.yaml",
+    "/prediction",
+    "/check",
+    "/progress",
+    "/releases/a/report.html",
+)
 POSTS = ("/save", "/paste", "/ledger", "/confirm", "/withdraw", "/release", "/stop")
 
 
 @pytest.mark.parametrize("path", [*PATHS, *POSTS])
 def test_without_the_token_nothing_answers(path: str, client: Client) -> None:
     method = "POST" if path in POSTS else "GET"
-    for cookie in ("", "pais-4711=wrong", "pais-4711=", f"pais-4711={TOKEN}", "pais-4711=\xff; =;;", client.cookie + "x"):
+    for cookie in (
+        "",
+        "pais-4711=wrong",
+        "pais-4711=",
+        f"pais-4711={TOKEN}",
+        "pais-4711=\xff; =;;",
+        client.cookie + "x",
+    ):
         assert client.ask(method, path, cookie=cookie).status == 403
     assert client.ask("GET", "/?token=wrong", cookie="").status == 403
     assert client.ask("GET", "/?token=", cookie="").status == 403
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1", "127.0.0.1:80", "localhost.evil.example:4711", "[::1]:4711", "", "127.0.0.1:4711.", None]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "localhost.evil.example:4711",
+        "[::1]:4711",
+        "",
+        "127.0.0.1:4711.",
+        None,
+    ],
 )
 def test_another_host_is_refused_even_with_the_cookie(host: str | None, client: Client) -> None:
     for path in PATHS:
@@ -44,7 +70,9 @@ def test_another_host_is_refused_even_with_the_cookie(host: str | None, client: 
     assert client.ask("GET", f"/?token={TOKEN}", host=host).status == 400
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:4712", "", None])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:4712", "", None]
+)
 def test_another_origin_changes_nothing(origin: str | None, client: Client, studio: Studio) -> None:
     client.fill()
     before = dict(studio.store.typed)
@@ -114,7 +142,9 @@ def test_no_path_leads_beyond_the_files_of_a_release(path: str, client: Client, 
     assert b"the report" not in answer.body
 
 
-def test_ten_thousand_random_requests_cause_no_error_and_show_no_row(client: Client, studio: Studio, ledger: Any) -> None:
+def test_ten_thousand_random_requests_cause_no_error_and_show_no_row(
+    client: Client, studio: Studio, ledger: Any
+) -> None:
     client.fill()
     spent = ledger().spent
     draw = random.Random(11)
@@ -129,7 +159,13 @@ def test_ten_thousand_random_requests_cause_no_error_and_show_no_row(client: Cli
     posts = ("/save", "/paste", "/ledger", "/withdraw", "/release", "/stop", "/nothing")
     for _ in range(10_000):
         method = draw.choice(["GET", "GET", "POST", "POST", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE"])
-        path = draw.choice([*PATHS, "/releases/" + quote(draw.choice(words), errors="replace"), "/" + quote(draw.choice(words), errors="replace")])
+        path = draw.choice(
+            [
+                *PATHS,
+                "/releases/" + quote(draw.choice(words), errors="replace"),
+                "/" + quote(draw.choice(words), errors="replace"),
+            ]
+        )
         # A check shows cells on purpose, and a prediction takes its time.
         path = "/columns.yaml" if path in ("/check", "/prediction") else path
         pairs = [(draw.choice(fields), draw.choice(words)) for _ in range(draw.randrange(8))]
@@ -143,7 +179,12 @@ def test_ten_thousand_random_requests_cause_no_error_and_show_no_row(client: Cli
             name = draw.choice(["host", "origin", "cookie", "content-type", "content-length", "range", "if-range", "x"])
             headers[name] = draw.choice([*words[:15], "bytes=0-1", "pais-4711=1", None])
             headers = {k: None if v is None else v.encode("ascii", "ignore").decode() for k, v in headers.items()}
-        answer = client.ask(method, path + draw.choice(["", "", "?token=1", "?download", "?" + quote(draw.choice(words), errors="replace")]), body, **headers)
+        answer = client.ask(
+            method,
+            path + draw.choice(["", "", "?token=1", "?download", "?" + quote(draw.choice(words), errors="replace")]),
+            body,
+            **headers,
+        )
         seen[answer.status] = seen.get(answer.status, 0) + 1
         assert answer.status < 500, (method, path, body, answer.body[:300])
         client.seen.clear()
@@ -160,7 +201,12 @@ def test_a_long_body_is_refused(client: Client) -> None:
 def test_raw_bytes_on_the_socket_do_not_end_the_server(web: Served) -> None:
     port = int(web.address.rpartition(":")[2])
     draw = random.Random(3)
-    starts = [b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n", b"POST /save HTTP/1.1\r\nContent-Length: 99\r\n\r\n", b"\x16\x03\x01", b""]
+    starts = [
+        b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n",
+        b"POST /save HTTP/1.1\r\nContent-Length: 99\r\n\r\n",
+        b"\x16\x03\x01",
+        b"",
+    ]
     for _ in range(60):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection, contextlib.suppress(OSError):
             connection.sendall(draw.choice(starts) + draw.randbytes(draw.randrange(200)))
@@ -169,7 +215,9 @@ def test_raw_bytes_on_the_socket_do_not_end_the_server(web: Served) -> None:
             assert not answer.startswith(b"HTTP/1.1 5")
             assert not answer.startswith(b"HTTP/1.1 200")
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(f"GET /?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(
+            f"GET /?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+        )
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
@@ -181,7 +229,9 @@ def test_the_files_of_the_studio_are_its_owners_alone(client: Client, studio: St
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-def test_a_confirmation_spends_once_whoever_uses_it_how_often(client: Client, studio: Studio, place: Path, ledger: Any) -> None:
+def test_a_confirmation_spends_once_whoever_uses_it_how_often(
+    client: Client, studio: Studio, place: Path, ledger: Any
+) -> None:
     client.fill()
     token = client.confirm()
     # A second tab sees the same confirmation, also through another process on the same ledger.
@@ -198,12 +248,16 @@ def test_a_confirmation_spends_once_whoever_uses_it_how_often(client: Client, st
     assert "no longer valid" in message_in(client.post("/release", token="0" * 32))
 
 
-def test_threads_that_start_the_same_confirmation_start_one_release(client: Client, studio: Studio, place: Path) -> None:
+def test_threads_that_start_the_same_confirmation_start_one_release(
+    client: Client, studio: Studio, place: Path
+) -> None:
     client.fill()
     token, question = client.confirm(), studio.question
     stores = [studio_in(place).store for _ in range(8)]
     started: list[Any] = []
-    threads = [threading.Thread(target=lambda s=store: started.append(s.start(token, question, []))) for store in stores]
+    threads = [
+        threading.Thread(target=lambda s=store: started.append(s.start(token, question, []))) for store in stores
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -212,7 +266,9 @@ def test_threads_that_start_the_same_confirmation_start_one_release(client: Clie
     assert "Released" in client.wait()
 
 
-def test_a_question_that_changed_after_the_confirmation_is_not_released(client: Client, studio: Studio, ledger: Any) -> None:
+def test_a_question_that_changed_after_the_confirmation_is_not_released(
+    client: Client, studio: Studio, ledger: Any
+) -> None:
     client.fill()
     token = client.confirm()
     client.post("/save", form="budget", epsilon="2")
@@ -265,7 +321,9 @@ def test_cancelling_says_what_stays_spent(
     assert studio.store.jobs()[0].status == "cancelled"
 
 
-def test_a_release_outlives_the_studio_and_its_report_is_found_again(place: Path, client: Client, studio: Studio) -> None:
+def test_a_release_outlives_the_studio_and_its_report_is_found_again(
+    place: Path, client: Client, studio: Studio
+) -> None:
     client.fill()
     client.post("/release", token=client.confirm())
     again = Client(studio_in(place).guarded(port=PORT, token=TOKEN)).enter()
@@ -296,7 +354,9 @@ def test_a_release_that_was_killed_leaves_a_right_ledger_and_is_said_to_be_inter
 
 def test_an_error_of_the_release_quotes_no_row(client: Client, studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     code = type(studio.question).code.func  # type: ignore[attr-defined]
-    monkeypatch.setattr(type(studio.question), "code", property(lambda q: str(code(q)) + "raise ValueError('zq7person3')\n"))
+    monkeypatch.setattr(
+        type(studio.question), "code", property(lambda q: str(code(q)) + "raise ValueError('zq7person3')\n")
+    )
     client.fill()
     client.post("/release", token=client.confirm())
     text = client.wait()
@@ -317,7 +377,9 @@ def test_a_damaged_state_file_and_a_damaged_ledger_are_survived(place: Path, cli
 
 
 def test_help_and_import_load_nothing_of_the_studio() -> None:
-    code = "import sys, pais, pais.cli; print([m for m in sys.modules if 'studio' in m or m in ('starlette', 'uvicorn')])"
+    code = (
+        "import sys, pais, pais.cli; print([m for m in sys.modules if 'studio' in m or m in ('starlette', 'uvicorn')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
