@@ -38,6 +38,7 @@ from pais.cli.rows import (
 from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine
+from pais.data.engines.files import files_of
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
 from pais.data.kinds import Names
@@ -680,7 +681,7 @@ def studio(wanted: options.Studio) -> None:
         from pais.studio.serve import serve  # an extra; nothing of it is loaded by other commands
     except ModuleNotFoundError as error:
         raise ArgumentError(f"the studio needs {error.name}. Install it: pip install 'pais[studio]'.") from None
-    header_of(str(wanted.data))  # raises if there is no such file
+    files_of(wanted.data)  # raises if there is no such file
     book = wanted.ledger or wanted.data.with_suffix(".ledger")
     serve(wanted.data, book, port=wanted.port, browser=wanted.browser, read=fact_of, say=show.say)
 

@@ -303,7 +303,7 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_a_phone(scheme: str, p
 
 #: Another site asks for the page with the cookies that the browser would send.
 READ = """window.answer = ''; fetch(arguments[0], {credentials: 'include', mode: 'no-cors'})
-    .then(async (found) => { window.answer = found.type + (await found.text()) }, () => { window.answer = 'refused' })"""
+    .then(async (one) => { window.answer = one.type + (await one.text()) }, () => { window.answer = 'refused' })"""
 
 
 def test_another_site_can_neither_frame_nor_read_nor_write(page: Page, web: Served, tmp_path: Path) -> None:
