@@ -29,7 +29,7 @@ from pais.studio.columns import DIALECT, KINDS, ReadFact, Table, of_yaml, table_
 from pais.studio.guard import Guard
 from pais.studio.question import DEFAULT_DELTA, EACH_ROW, MODELS, STATISTICS, Fields, Question, asked
 from pais.studio.rehearsal import MOST_ROWS, Rehearsals
-from pais.studio.store import DOWNLOADS, Store, history, opened
+from pais.studio.store import Store, history, opened
 
 #: The fields of each form. Those of the columns have the name of their column behind a colon.
 FORMS: dict[str, tuple[str, ...]] = {
@@ -39,6 +39,9 @@ FORMS: dict[str, tuple[str, ...]] = {
     "budget": ("epsilon", "budget_epsilon", "budget_delta"),
 }
 _PARTS = ("use", "kind", "low", "high", "values")
+
+#: What a user chooses from in step 3.
+QUESTIONS = [("statistics", "statistics, also by groups"), *((kind, words[2]) for kind, words in MODELS.items())]
 
 # The longest text of a field that is kept.
 _LONGEST = 100_000
@@ -100,44 +103,31 @@ class Studio:
         jobs = self.store.jobs()
         code = self._digest(question)
         waiting = self.store.confirmation if self.store.confirmation.get("digest") == code else {}
-        content = (
-            templates()
-            .get_template("studio/templates/page.html")
-            .render(
-                fields=fields,
-                table=table,
-                columns=[fields.column(name) for name in table.names],
-                question=question,
-                problem=problem,
-                todo=_todo(question, ledger),
-                ledger=ledger,
-                ledger_name=self.ledger_path.name,
-                default_delta=DEFAULT_DELTA,
-                data=self.data,
-                each_row=EACH_ROW,
-                is_person=is_person,
-                kinds=KINDS,
-                questions=[
-                    ("statistics", "statistics, also by groups"),
-                    *((k, words[2]) for k, words in MODELS.items()),
-                ],
-                statistics=STATISTICS,
-                steps=STEPS,
-                lowered=lowered,
-                raised=raised,
-                confirmation=waiting,
-                job=jobs[0] if jobs else None,
-                charged=bool(jobs) and jobs[0].charged(ledger),
-                history=list(history(ledger, jobs)),
-                downloads=DOWNLOADS,
-                guess=self._guess(question),
-                who=people_word(question.unit)[0] if question.unit else "row",
-            )
+        job = jobs[0] if jobs else None
+        return _page(
+            "page",
+            status,
+            fields=fields,
+            table=table,
+            columns=[fields.column(name) for name in table.names],
+            question=question,
+            problem=problem,
+            todo=_todo(question, ledger),
+            ledger=ledger,
+            each_row=EACH_ROW,
+            is_person=is_person,
+            kinds=KINDS,
+            questions=QUESTIONS,
+            statistics=STATISTICS,
+            steps=STEPS,
+            raised=raised,
+            confirmation=waiting,
+            job=job,
+            charged=job is not None and job.charged(ledger),
+            history=list(history(ledger, jobs)),
+            guess="" if "epsilon" in question.problems else best_guess(question.arguments["epsilon"], 1e-6),
+            who=people_word(question.unit)[0] if question.unit else "row",
         )
-        return HTMLResponse(content, status)
-
-    def _guess(self, question: Question) -> str:
-        return "" if "epsilon" in question.problems else best_guess(question.arguments["epsilon"], 1e-6)
 
     @staticmethod
     def _digest(question: Question) -> str:
@@ -202,8 +192,7 @@ class Studio:
         with contextlib.suppress(PaisError):
             ledger = opened(self.ledger_path)
         left = {} if found is None or ledger is None else self._after(ledger, question, found.delta)
-        template = templates().get_template("studio/templates/prediction.html")
-        return HTMLResponse(template.render(question=question, found=found, problem=problem, ledger=ledger, **left))
+        return _page("prediction", question=question, found=found, problem=problem, **left)
 
     @staticmethod
     def _after(ledger: pais.Ledger, question: Question, delta: float) -> dict[str, Any]:
@@ -236,8 +225,7 @@ class Studio:
             lines = pais.check(rows, facts, **stated).lines()
         except PaisError as error:
             problem = str(error)
-        template = templates().get_template("studio/templates/check.html")
-        return HTMLResponse(template.render(lines=lines, problem=problem, data=self.data))
+        return _page("check", lines=lines, problem=problem, data=self.data)
 
     def ledger(self, request: Request, form: Form) -> Response:
         """Create the ledger."""
@@ -304,8 +292,7 @@ class Studio:
             ledger = opened(self.ledger_path)
         job = jobs[0] if jobs else None
         charged = job is not None and job.charged(ledger)
-        template = templates().get_template("studio/templates/progress.html")
-        return HTMLResponse(template.render(job=job, charged=charged, downloads=DOWNLOADS))
+        return _page("progress", job=job, charged=charged)
 
     def file(self, request: Request, form: Form) -> Response:
         """A file of a release: its name is one of a list, and the release one of those in the directory."""
@@ -378,6 +365,10 @@ def _todo(question: Question, ledger: pais.Ledger | None) -> set[str]:
     steps = {"file": "file", "unit": "file", "columns": "columns", "epsilon": "budget"}
     found = {"columns" if name.startswith("column:") else steps.get(name, "question") for name in question.problems}
     return found if ledger else {*found, "budget"}
+
+
+def _page(template: str, status: int = 200, **content: Any) -> Response:
+    return HTMLResponse(templates().get_template(f"studio/templates/{template}.html").render(**content), status)
 
 
 def _one(form: Form, name: str) -> str:

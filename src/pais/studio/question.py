@@ -83,16 +83,7 @@ class Fields:
 class Question:
     """A question that can be asked. If `problems` are left, it cannot.
 
-    Attributes
-    ----------
-    function : str
-        The public function or class that answers it.
-    arguments : dict
-        Its arguments, without the table and the ledger.
-    problems : dict
-        Messages by the name of the field of the page that they are about.
-    columns, by : tuple of Stated
-        The columns that take part, and those that form groups.
+    `problems` are messages by the name of a field, `columns` take part, and `by` form groups.
     """
 
     kind: str
@@ -203,7 +194,9 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
     taken = [fields.column(name) for name in table.names if name != unit]
     by = tuple(one for one in taken if one.name in grouped)
     one_target = fields.text("target") if kind in ("linear", "logistic") else ""
-    columns = tuple(one for one in taken if (one.use or one.name == one_target) and one not in by)
+    columns = tuple(
+        one for one in taken if one.kind != "names" and (one.use or one.name == one_target) and one not in by
+    )
     if function in WITHOUT_COLUMNS:
         columns = ()
     facts: dict[str, Any] = {}
@@ -218,9 +211,6 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
         problems["columns"] = "No column takes part yet. Tick the columns to use, and say what they hold."
     if by:
         arguments["by"] = {one.name: facts[one.name] for one in by if one.name in facts}
-    for one in columns:
-        if one.kind == "names":
-            problems[f"column:{one.name}"] = "Names that are found privately only form groups. Choose it in step 3."
     if one_target:
         arguments["target"] = one_target
     elif kind in ("linear", "logistic"):

@@ -153,23 +153,24 @@ def _values(question: Question, result: Any) -> list[tuple[str, float, float, fl
     """Label, value, standard error and the scale of the drawing of each released number."""
     if question.kind == "kmeans":
         frame = result.centers_frame()
-        names = [name for name in frame.columns if f"{name}_se" in frame.columns and name != "noisy_count"]
-        return [
-            (
-                f"segment {segment}: {name}",
-                *_two(row[name], row[f"{name}_se"]),
-                float(np.abs(_numbers(frame[name])).max()),
-            )
-            for segment, row in frame.iterrows()
-            for name in ("share", *(name for name in names if name != "share"))
+        names = [
+            name for name in frame.columns if f"{name}_se" in frame.columns and name not in ("noisy_count", "share")
         ]
+        found = []
+        for segment, row in frame.iterrows():
+            for name in ("share", *names):
+                is_date = hasattr(row[name], "to_datetime64")
+                value = row[name].to_datetime64().astype("datetime64[D]").astype(int) if is_date else row[name]
+                scale = _DATE if is_date else float(np.abs(frame[name]).max())
+                found.append((f"segment {segment}: {name}", float(value), float(row[f"{name}_se"]), scale))
+        return found
     if question.is_model:
         frame = getattr(result, MODELS[question.kind][3])()
         value = "coefficient" if question.kind != "pca" else "explained_variance"
         error = "standard_error" if question.kind != "pca" else "explained_variance_se"
         prefix = "component " if question.kind == "pca" else ""
         return [
-            (f"{prefix}{_label(label)}", *_two(row[value], row.get(error, math.nan)), math.nan)
+            (f"{prefix}{_label(label)}", float(row[value]), float(row.get(error, math.nan)), math.nan)
             for label, row in frame.iterrows()
         ]
     frame = result.to_frame()
@@ -186,14 +187,6 @@ def _exact_values(question: Question, result: Any, values: list[tuple[str, float
     if not question.is_model and np.size(result.estimates) == len(values):
         return dict(zip((label for label, *_ in values), map(float, np.ravel(result.estimates)), strict=True))
     return {label: value for label, value, *_ in _values(question, result)}
-
-
-def _two(value: Any, error: Any) -> tuple[float, float]:
-    return (*_numbers([value]), *_numbers([error]))
-
-
-def _numbers(values: Any) -> Any:
-    return np.array([value if isinstance(value, (int, float)) else math.nan for value in values], dtype=float)
 
 
 def _label(label: Any) -> str:

@@ -65,7 +65,7 @@ class Page:
     def saved(self) -> None:
         time.sleep(0.1)
         self.until(
-            lambda: self.driver.execute_async_script("const done = arguments[0]; flush().then(() => done(true))")
+            lambda: self.driver.execute_async_script("const done = arguments[0]; send().then(() => done(true))")
         )
 
     def press(self, selector: str) -> None:

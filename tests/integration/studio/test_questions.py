@@ -173,7 +173,7 @@ WRONG = [
     ("columns", {"kind:age": "categories", "use:age": "on", "values:age": "a|a"}, "twice"),
     ("columns", {"kind:age": "other", "use:age": "on", "values:age": "ranges(3)"}, "age"),
     ("columns", {"kind:age": "other", "use:age": "on", "values:age": "ranges(x)"}, "not understood"),
-    ("columns", {"kind:age": "names", "use:age": "on"}, "only form groups"),
+    ("columns", {"kind:age": "names", "use:age": "on"}, "No column takes part"),
     ("columns", {}, "No column takes part"),
     ("question", {"question": "linear"}, "Choose the column to predict"),
     ("question", {"question": "kmeans", "n_clusters": "many"}, "Write a whole number"),

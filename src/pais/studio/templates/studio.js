@@ -10,7 +10,7 @@ let timer = 0;
 // What was typed and is not yet on its way: the form, the name of the field, and the timer, by both names.
 const pending = new Map();
 
-function say(text) { $("#saved").textContent = text; }
+const say = (text) => { $("#saved").textContent = text; };
 
 // Take over the parts of a page that follow from what was typed, except the part that the user is in.
 function show(html) {
@@ -28,12 +28,10 @@ function show(html) {
   search();
   fit();
 }
-
 function sameColumns(part, other) {
   const names = (root) => all("tr[data-name]", root).map((row) => row.dataset.name + row.querySelector(".type").textContent).join("\n");
   return names(part) === names(other);
 }
-
 function post(form, names) {
   const body = new URLSearchParams({ form: form.elements.form.value });
   for (const name of names) {
@@ -42,17 +40,12 @@ function post(form, names) {
   }
   return fetch("/save", { method: "POST", body, keepalive: body.toString().length < 60000 });
 }
-
 // Saves follow each other, so that the last one counts. A page that is left sends what is still pending at once.
 function save(form, names) {
   names.forEach((name) => wait(form, name));
   return send();
 }
-
-function wait(form, name) {
-  pending.set(`${form.elements.form.value} ${name}`, { form, name });
-}
-
+const wait = (form, name) => pending.set(`${form.elements.form.value} ${name}`, { form, name });
 function send() {
   clearTimeout(timer);
   saving = saving.then(async () => {
@@ -72,14 +65,11 @@ function send() {
   });
   return saving;
 }
-
 function later(form, name, milliseconds) {
   wait(form, name);
   clearTimeout(timer);
   timer = setTimeout(send, milliseconds);
 }
-
-const flush = send;
 
 async function predict() {
   predicting?.abort();
@@ -93,7 +83,6 @@ async function predict() {
   }
   if (mine === predicting) $("#prediction").setAttribute("aria-busy", "false");
 }
-
 async function watch() {
   if (!("running" in $("#progress").dataset)) return;
   try {
@@ -105,14 +94,12 @@ async function watch() {
   } catch (error) { say("The studio does not answer. The release goes on."); }
   setTimeout(watch, 500);
 }
-
 function slide() {
   const at = Number($("#epsilon").value);
   const nearest = STEPS.reduce((best, step, place) => Math.abs(Math.log(step / at)) < Math.abs(Math.log(STEPS[best] / at)) ? place : best, 0);
   if (at > 0) $("#slider").value = nearest;
   $("#slider").setAttribute("aria-valuetext", `epsilon ${$("#epsilon").value}`);
 }
-
 function search() {
   const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
@@ -125,7 +112,6 @@ function search() {
   const used = rows.filter((row) => row.querySelector("input[type=checkbox]").checked).length;
   $("#found").textContent = `${shown} shown, ${used} in use`;
 }
-
 function fit() {
   const frame = $("#report-frame");
   if (!frame) return;
@@ -137,7 +123,6 @@ function fit() {
   addEventListener("resize", grow);
   grow();
 }
-
 function changed(event, wait) {
   const field = event.target;
   const form = field.closest("form[data-save]");
@@ -150,7 +135,6 @@ function changed(event, wait) {
   if (field.id === "epsilon") slide();
   later(form, field.name, wait);
 }
-
 document.addEventListener("input", (event) => {
   if (event.target.id === "search" || event.target.id === "used-only") return search();
   if (event.target.id === "slider") {
@@ -164,12 +148,12 @@ document.addEventListener("change", (event) => { if (event.target.id !== "slider
 // Enter in a field saves it, and does not leave the page.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.matches("[data-save]")) { event.preventDefault(); flush(); return; }
+  if (form.matches("[data-save]")) { event.preventDefault(); send(); return; }
   if (form.dataset.sent || form.method !== "post") return;
   event.preventDefault();
   form.dataset.sent = "yes";
   all("button", form).forEach((button) => { button.disabled = true; });
-  flush().then(() => form.submit());
+  send().then(() => form.submit());
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
@@ -202,9 +186,4 @@ addEventListener("pagehide", () => {
   pending.forEach(({ form, name }) => post(form, [name]));
   pending.clear();
 });
-
-slide();
-search();
-fit();
-predict();
-watch();
+[slide, search, fit, predict, watch].forEach((start) => start());
