@@ -186,4 +186,10 @@ addEventListener("pagehide", () => {
   pending.forEach(({ form, name }) => post(form, [name]));
   pending.clear();
 });
+// What was typed before this script was there.
+function differs(field) {
+  if (field.matches("select")) return field.value !== ([...field.options].find((one) => one.defaultSelected) ?? field.options[0])?.value;
+  return field.checked !== field.defaultChecked || (field.matches("[type=checkbox], [type=radio]") ? false : field.value !== field.defaultValue);
+}
+all("form[data-save] [name]").filter(differs).forEach((target) => changed({ target }, 0));
 [slide, search, fit, predict, watch].forEach((start) => start());
