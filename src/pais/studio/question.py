@@ -282,12 +282,12 @@ def _sentence(question: Question) -> str:
     if about is None:
         about = STATISTICS[question.function][1]
         about = about if question.function in WITHOUT_COLUMNS else f"{about} {listed(names)}"
+    protected = f"Protected: each {one}, with all rows." if question.unit else "Protected: each row."
     groups = f", for each {' and '.join(column.name for column in question.by)}" if question.by else ""
     once = f"Each {one} counts once, however many rows it has." if question.unit else ""
     if question.unit and question.function in ("sum", "count", "histogram"):
         once = f"All rows of a {one} are added up, within limits that are found privately."
-    protected = f"One {one} more or less, with all rows," if question.unit else "One row more or less"
-    return f"{about}{groups}. {once} {protected} hardly changes the answer.".replace("  ", " ")
+    return f"{about}{groups}. {once} {protected}".replace("  ", " ")
 
 
 def _number(question: Question, name: str) -> str:

@@ -19,7 +19,7 @@ from pais.show.text import date_text, value_text
 from pais.studio.question import MODELS, Question
 
 #: The made-up table has at most this many rows, so that a rehearsal takes well under a second.
-MOST_ROWS = 30_000
+MOST_ROWS = 60_000
 
 # Epsilon at which noise is far below what the page shows: the answer of the made-up table itself.
 _EXACT = 1e4
