@@ -49,11 +49,9 @@ _LONGEST = 100_000
 #: Positions of the slider for epsilon, about even in ratio.
 STEPS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 
-_STATIC = {
-    "style.css": (Path(__file__).parents[1] / "show" / "templates" / "style.css", "text/css"),
-    "studio.css": (Path(__file__).parent / "templates" / "studio.css", "text/css"),
-    "studio.js": (Path(__file__).parent / "templates" / "studio.js", "text/javascript"),
-}
+_PACKAGE = Path(__file__).parents[1]
+_STATIC = {f"/studio.{kind}": _PACKAGE / f"studio/templates/studio.{kind}" for kind in ("css", "js")}
+_STATIC["/style.css"] = _PACKAGE / "show/templates/style.css"
 
 # The report has its style in its head, and nothing else. It may be shown in a frame of this page alone.
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
@@ -135,10 +133,8 @@ class Studio:
 
     def about(self) -> tuple[int, int]:
         """The stated number of people, or of rows, and of the rows of each."""
-        return (
-            int(self.fields.number("people", "10000", whole=True)),
-            min(int(self.fields.number("rows_each", "1", whole=True)), MOST_ROWS),
-        )
+        people, each = (int(self.fields.number(*one, whole=True)) for one in (("people", "10000"), ("rows_each", "1")))
+        return people, min(each, MOST_ROWS)
 
     # -- what the page does
 
@@ -305,8 +301,7 @@ class Studio:
         return FileResponse(job.place / name, headers=headers)
 
     def static(self, request: Request, form: Form) -> Response:
-        path, kind = _STATIC[request.url.path.lstrip("/")]
-        return FileResponse(path, media_type=kind)
+        return FileResponse(_STATIC[request.url.path])
 
     # -- the server
 
@@ -314,7 +309,7 @@ class Studio:
     def app(self) -> Starlette:
         get = {"/": self.home, "/columns.yaml": self.yaml, "/prediction": self.prediction, "/check": self.check}
         get |= {"/progress": self.progress, "/releases/{job}/{name}": self.file}
-        get |= {f"/{name}": self.static for name in _STATIC}
+        get |= dict.fromkeys(_STATIC, self.static)
         post = {"/save": self.save, "/paste": self.paste, "/ledger": self.ledger, "/confirm": self.confirm}
         post |= {"/withdraw": self.withdraw, "/release": self.release, "/stop": self.stop}
         slow = (self.prediction, self.check, self.static, self.file, self.progress)
@@ -323,7 +318,7 @@ class Studio:
             for method, handlers in (("GET", get), ("POST", post))
             for path, handler in handlers.items()
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+        return Starlette(routes=routes)
 
     def _endpoint(self, handler: Handler, *, alone: bool) -> Callable[[Request], Awaitable[Response]]:
         """Read the form, and run a handler in a thread, one at a time if it changes something.
@@ -373,9 +368,3 @@ def _page(template: str, status: int = 200, **content: Any) -> Response:
 
 def _one(form: Form, name: str) -> str:
     return (form.get(name) or [""])[0]
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    code = error.status_code if isinstance(error, HTTPException) else 500
-    detail = error.detail if isinstance(error, HTTPException) else ""
-    return PlainTextResponse(detail, code)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -92,11 +90,8 @@ def _same(given: str, expected: str) -> bool:
 
 
 def _cookie(header: str, name: str) -> str:
-    try:
-        found: Any = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else str(found.value)
+    pairs = (part.strip().partition("=") for part in header.split(";"))
+    return next((value for key, _, value in pairs if key == name), "")
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -121,10 +121,8 @@ class Question:
         if self.dialect:
             rows = f"pais.CSVFile({rows}, {', '.join(f'{name}={mark!r}' for name, mark in self.dialect.items())})"
         lines = [f"    {name}={_nested(value)}," for name, value in self.arguments.items()]
-        call = "\n".join(
-            [f"pais.{self.function}(", "    rows," * (not self.is_model), *lines, "    ledger=ledger,", ")"]
-        )
-        call = call.replace("(\n\n", "(\n") + ".fit(rows)" * self.is_model
+        lines = [*([] if self.is_model else ["    rows,"]), *lines, "    ledger=ledger,"]
+        call = "\n".join([f"pais.{self.function}(", *lines, ")"]) + ".fit(rows)" * self.is_model
         frame, mark = (MODELS[self.kind][3], "_") if self.is_model else ("to_frame", "")
         header = "".join(f", {name}={text!r}" for name, text in self.header.items() if text)
         return (

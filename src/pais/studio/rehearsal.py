@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +30,8 @@ _GROUPS, _APART, _SPREAD, _NAMES = 5, 0.2, 0.08, 12
 # What stands for the scale of a date, which is a number of days.
 _DATE = -1.0
 
-# Answers that are kept, so that moving back and forth is immediate; and lines that the page shows.
-_KEPT, _MOST_LINES = 64, 16
+# Lines that the page shows.
+_MOST_LINES = 16
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,9 @@ class Rehearsals:
 
     def __init__(self) -> None:
         self._lock, self._latest = threading.Lock(), ""
-        self._kept: OrderedDict[str, Prediction] = OrderedDict()
-        self._exact: OrderedDict[str, dict[str, float]] = OrderedDict()
+        # Answers that were given, so that moving back and forth is immediate.
+        self._kept = dict[str, Prediction]()
+        self._exact = dict[str, dict[str, float]]()
 
     def predict(self, question: Question, n_people: int, rows_each: int) -> Prediction | None:
         """The predicted error; None if another question was asked in the meantime. Raises what the release would."""
@@ -123,8 +123,6 @@ class Rehearsals:
                 if self._latest != key:
                     return None
                 self._kept[key] = self._rehearsed(question, n_people, rows_each)
-                if len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
             return self._kept[key]
 
     def _rehearsed(self, question: Question, n_people: int, rows_each: int) -> Prediction:
@@ -138,8 +136,6 @@ class Rehearsals:
             if key not in self._exact and question.kind != "kmeans":
                 exact = question.call(table, random_state=0, epsilon=_EXACT)
                 self._exact[key] = _exact_values(question, exact, values)
-                if len(self._exact) > _KEPT:
-                    self._exact.popitem(last=False)
             known = self._exact.get(key, {})
         lines = [_line(label, value, error, known.get(label), scale) for label, value, error, scale in values]
         certificate = result.certificate_ if question.is_model else result.certificate

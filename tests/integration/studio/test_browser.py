@@ -64,9 +64,7 @@ class Page:
 
     def saved(self) -> None:
         time.sleep(0.1)
-        self.until(
-            lambda: self.driver.execute_async_script("const done = arguments[0]; send().then(() => done(true))")
-        )
+        self.until(lambda: self.driver.execute_async_script("const done = arguments[0]; send().then(() => done(true))"))
 
     def press(self, selector: str) -> None:
         """Click a button that leads to a new page."""

@@ -1,17 +1,12 @@
 // Forms work without this script. It saves what is typed at once, and keeps the prediction and the progress up to date.
 "use strict";
-
 const $ = (selector) => document.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const STEPS = $("#slider").dataset.steps.split(" ").map(Number);
-let saving = Promise.resolve();
-let predicting = null;
-let timer = 0;
+let saving = Promise.resolve(), predicting = null, timer = 0;
 // What was typed and is not yet on its way: the form, the name of the field, and the timer, by both names.
 const pending = new Map();
-
 const say = (text) => { $("#saved").textContent = text; };
-
 // Take over the parts of a page that follow from what was typed, except the part that the user is in.
 function show(html) {
   const page = new DOMParser().parseFromString(html, "text/html");
@@ -22,8 +17,7 @@ function show(html) {
     if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
   }
   all(".columns .problem[id]", page).forEach((note) => {
-    const mine = document.getElementById(note.id);
-    if (mine) mine.textContent = note.textContent;
+    document.getElementById(note.id)?.replaceChildren(note.textContent);
   });
   search();
   fit();
@@ -36,7 +30,7 @@ function post(form, names) {
   const body = new URLSearchParams({ form: form.elements.form.value });
   for (const name of names) {
     body.append("only", name);
-    for (const value of new FormData(form).getAll(name)) body.append(name, value);
+    new FormData(form).getAll(name).forEach((value) => body.append(name, value));
   }
   return fetch("/save", { method: "POST", body, keepalive: body.toString().length < 60000 });
 }
@@ -55,8 +49,8 @@ function send() {
       mine.forEach(([key]) => pending.delete(key));
       try {
         const answer = await post(form, mine.map(([, one]) => one.name));
-        if (!answer.ok) throw new Error(await answer.text());
         const html = await answer.text();
+        if (!answer.ok) throw new Error(html);
         if (!pending.size) { show(html); say("Saved."); predict(); }
       } catch (error) {
         say("Not saved: the studio does not answer. Start it again, and open its new address.");
@@ -70,7 +64,6 @@ function later(form, name, milliseconds) {
   clearTimeout(timer);
   timer = setTimeout(send, milliseconds);
 }
-
 async function predict() {
   predicting?.abort();
   const mine = predicting = new AbortController();
@@ -86,8 +79,7 @@ async function predict() {
 async function watch() {
   if (!("running" in $("#progress").dataset)) return;
   try {
-    const answer = await fetch("/progress");
-    const html = await answer.text();
+    const html = await (await fetch("/progress")).text();
     const text = new DOMParser().parseFromString(html, "text/html");
     if (!text.querySelector("progress")) { location.hash = "release"; location.reload(); return; }
     if (!$("#progress").contains(document.activeElement)) $("#progress").innerHTML = html;
@@ -115,25 +107,22 @@ function search() {
 function fit() {
   const frame = $("#report-frame");
   if (!frame) return;
-  const grow = () => {
-    const page = frame.contentDocument?.documentElement;
-    if (page) frame.style.height = `${page.querySelector("body").scrollHeight + 20}px`;
-  };
+  const grow = () => { frame.style.height = `${(frame.contentDocument?.body?.scrollHeight ?? 600) + 20}px`; };
   frame.addEventListener("load", grow);
   addEventListener("resize", grow);
   grow();
 }
-function changed(event, wait) {
+function changed(event, milliseconds) {
   const field = event.target;
   const form = field.closest("form[data-save]");
   if (!form || !field.name) return;
   const [part, ...name] = field.name.split(":");
   if (name.length && part !== "use" && field.value) {
     const tick = form.elements[`use:${name.join(":")}`];
-    if (!tick.checked) { tick.checked = true; later(form, tick.name, 0); }
+    if (!tick.checked) { tick.checked = true; wait(form, tick.name); }
   }
   if (field.id === "epsilon") slide();
-  later(form, field.name, wait);
+  later(form, field.name, milliseconds);
 }
 document.addEventListener("input", (event) => {
   if (event.target.id === "search" || event.target.id === "used-only") return search();
@@ -157,7 +146,7 @@ document.addEventListener("submit", (event) => {
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
-  const rows = () => all("#column-list tr[data-name]").filter((row) => !row.hidden);
+  const rows = () => all("#column-list tr[data-name]:not([hidden])");
   const names = (parts) => rows().flatMap((row) => all("[name]", row).map((field) => field.name)).filter((name) => parts.includes(name.split(":")[0]));
   if (button?.dataset.set) {
     const parts = JSON.parse(button.dataset.set);
@@ -182,10 +171,7 @@ $("#yaml-file").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (file) { $("#yaml").value = await file.text(); $("#yaml").focus(); say(`${file.name} is loaded. Press “Take over”.`); }
 });
-addEventListener("pagehide", () => {
-  pending.forEach(({ form, name }) => post(form, [name]));
-  pending.clear();
-});
+addEventListener("pagehide", () => { pending.forEach(({ form, name }) => post(form, [name])); pending.clear(); });
 // What was typed before this script was there.
 function differs(field) {
   if (field.matches("select")) return field.value !== ([...field.options].find((one) => one.defaultSelected) ?? field.options[0])?.value;
