@@ -37,6 +37,7 @@ GUIDES = [
     "classification",
     "pca",
     "command-line",
+    "studio",
     "choose-epsilon-and-size",
     "read-a-certificate",
     "ledger",

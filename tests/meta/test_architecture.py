@@ -35,10 +35,11 @@ ROOMS = [
     "logistic",
     "statistics",
     "auditing",
+    "studio",
     "cli",
     "__main__",
 ]
-OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}
+OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting", "starlette", "uvicorn"}
 
 
 def modules() -> list[Path]:
@@ -89,6 +90,8 @@ def test_an_optional_package_is_imported_in_one_place_at_most() -> None:
         "pyspark": "data/engines/spark",
         "dp_accounting": "accounting/composition.py",
         "matplotlib": "kmeans/pictures.py",
+        "starlette": "studio/",
+        "uvicorn": "studio/serve.py",
         "pandas": (
             "data/checking.py",
             "kmeans/view.py",

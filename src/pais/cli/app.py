@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[type[Any], str | None]] = {
     "audit": (options.Audit, None),
     "explain": (options.Explain, None),
     "ledger": (options.Ledger, None),
+    "studio": (options.Studio, None),
     "mean": (options.Statistic, "Release the mean of each column, and shares of true and of categories."),
     "sum": (options.Statistic, "Release the sum of each column."),
     "count": (options.Statistic, "Release the number of rows, or of cells of each column."),

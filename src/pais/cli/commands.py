@@ -23,10 +23,22 @@ from pais.accounting.part import Part
 from pais.cli import files, options, show
 from pais.cli.explain import explanation, require_values
 from pais.cli.guard import FAILED, spelled
-from pais.cli.rows import center_of, columns_of, found, names_of, numbers, open_rows, passes, sample_table, stated_norms
+from pais.cli.rows import (
+    center_of,
+    columns_of,
+    fact_of,
+    found,
+    names_of,
+    numbers,
+    open_rows,
+    passes,
+    sample_table,
+    stated_norms,
+)
 from pais.data.cells import listed
 from pais.data.checking import MARK, check as compared
 from pais.data.engines.base import Engine
+from pais.data.engines.files import files_of
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
 from pais.data.kinds import Names
@@ -664,6 +676,17 @@ def ledger(wanted: options.Ledger) -> None:
         show.print_json(ledger_description(book))
     else:
         show.ledger(book)
+
+
+def studio(wanted: options.Studio) -> None:
+    """Serve the page until the user stops it."""
+    try:
+        from pais.studio.serve import serve  # an extra; nothing of it is loaded by other commands
+    except ModuleNotFoundError as error:
+        raise ArgumentError(f"the studio needs {error.name}. Install it: pip install 'pais[studio]'.") from None
+    files_of(wanted.data)  # raises if there is no such file
+    book = wanted.ledger or wanted.data.with_suffix(".ledger")
+    serve(wanted.data, book, port=wanted.port, browser=wanted.browser, read=fact_of, say=show.say)
 
 
 def ledger_description(ledger: Ledger) -> dict[str, Any]:

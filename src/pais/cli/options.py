@@ -536,3 +536,15 @@ class Ledger(JSON):
     file: Path = argument("Ledger file. --epsilon creates it if it is missing.", metavar="FILE")
     epsilon: float | None = option("Total budget for the rows, written to a new ledger.")
     delta: float | None = option("Total delta, written to a new ledger. Default: 1e-5, for ten default releases.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studio:
+    """Open a page on this computer that leads from a file to a private report. It needs the extra pais[studio]."""
+
+    data: Path = argument("Parquet or CSV (with a header): a file or a directory. Only read.", metavar="DATA")
+    ledger: Path | None = option(
+        "Budget of these rows. The page creates it if it is missing. Default: DATA with the ending .ledger."
+    )
+    port: int = option("Port on the loopback address. Default: a free one.", 0, min=0, max=65535, show_default=False)
+    browser: bool = option("Whether to open a browser.", True, name="--browser/--no-browser")

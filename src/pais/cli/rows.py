@@ -187,7 +187,7 @@ def columns_of(text: str | None, option: str = "--columns") -> tuple[str, ...] |
     repeated = [name for name in dict.fromkeys(stated) if stated.count(name) > 1]
     if repeated:
         raise ArgumentError(f"{option} names {repeated[0]!r} twice. Name each column once.")
-    return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(stated, pairs, strict=True)})
+    return Schema.of({name: fact_of(name, fact, option) for name, (_, _, fact) in zip(stated, pairs, strict=True)})
 
 
 def names_of(option: str, text: str) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ def names_of(option: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _fact(name: str, text: str, option: str) -> object:
+def fact_of(name: str, text: str, option: str) -> object:
     """Parse what is stated about one column."""
     fact = text.strip()
     if fact in ("auto", "bool"):
@@ -306,7 +306,7 @@ def _schema_in_file(path: Path) -> Schema:
 def _fact_in_file(name: str, fact: Any) -> object:
     """Parse what a file states about a column: text as on the command line, a number, a list or a mapping."""
     if isinstance(fact, str):
-        return _fact(name, fact, "--columns")
+        return fact_of(name, fact, "--columns")
     if isinstance(fact, list):
         categories = _categories(fact)
         if len(fact) == 2 and could_be_edges([_float(str(value)) for value in fact]):
