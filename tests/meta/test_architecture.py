@@ -34,11 +34,12 @@ ROOMS = [
     "linear",
     "logistic",
     "statistics",
+    "training",
     "auditing",
     "cli",
     "__main__",
 ]
-OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}
+OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting", "torch", "opacus", "jax"}
 
 
 def modules() -> list[Path]:
@@ -73,7 +74,7 @@ def test_a_module_imports_only_from_rooms_below_it(path: Path) -> None:
 
 
 #: The rooms of the models, which know nothing of each other. Both regressions describe coefficients in the same way.
-MODELS = {"kmeans", "pca", "linear", "logistic", "statistics"}
+MODELS = {"kmeans", "pca", "linear", "logistic", "statistics", "training"}
 SHARED = {("logistic", "linear")}
 
 
@@ -89,6 +90,7 @@ def test_an_optional_package_is_imported_in_one_place_at_most() -> None:
         "pyspark": "data/engines/spark",
         "dp_accounting": "accounting/composition.py",
         "matplotlib": "kmeans/pictures.py",
+        "torch": "training/steps.py",
         "pandas": (
             "data/checking.py",
             "kmeans/view.py",
