@@ -145,7 +145,7 @@ def test_a_plan_that_costs_more_than_it_states_is_refused() -> None:
 def test_a_rate_that_delta_alone_covers_is_refused() -> None:
     one = Bin(bound=1.0, records=1e9, rate=1e-9)
     assert sampled_delta(1.0, rate=1e-9, shift=50.0, n_steps=100) < 1e-6
-    with pytest.raises(BudgetError, match="known to have joined one step"):
+    with pytest.raises(BudgetError, match="record known to have joined one step"):
         TrainingPlan(n_steps=100, noise=1.0 / (50.0 * 1e-9), bins=(one,), epsilon=1.0, delta=1e-6)
 
 

@@ -150,9 +150,8 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
     # A mechanism may clip something else than rows.
-    lines = [
-        f"{mechanism.get('clips', 'Rows')} are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}."
-    ]
+    norm = f"norm {ball['radius']:.6g} ({norm_in_words(ball['order'])})"
+    lines = [f"{mechanism.get('clips', 'Rows')} are clipped to {norm} about {origin}."]
     if "constant" in ball:
         lines.append(f"Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm.")
     # What the mechanism says about itself, or its name if it says nothing or is not a class of this package.

@@ -30,9 +30,9 @@ _BLOCK = 1024
 class FeatureNorm:
     """Bound on the gradients of a linear model: `slope` times the length of (x, 1), which clips nothing.
 
-    This holds for every loss l(w.x + b, y) whose derivative in the score is at most `slope`: 1 for the logistic loss with
-    two classes, sqrt(2) for the cross entropy of a softmax, the threshold for Huber's loss. The squared loss has no such
-    slope: its gradients are clipped at the bound.
+    This holds for every loss whose derivative in the score is at most `slope`: 1 for the logistic loss of two classes,
+    sqrt(2) for the cross entropy of a softmax, the threshold for Huber's loss. The squared loss has no such slope: its
+    gradients are clipped at the bound.
     """
 
     slope: float = 1.0

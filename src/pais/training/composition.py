@@ -34,7 +34,7 @@ _LOG_OVER = -25.0
 # Far above every epsilon in use, and far below what a double holds as an exponential.
 _LARGEST_LOSS = 400.0
 
-# Blocks of cells for Chernoff's bound, on each side of the loss 0. Chosen by eye; only speed and tightness depend on it.
+# Blocks of cells for Chernoff's bound on each side of the loss 0, chosen by eye: only speed and tightness depend on it.
 _BLOCKS = 300
 
 # Every mass is raised by this share, more than the rounding error of a difference of two normal tails.
@@ -155,7 +155,7 @@ def _beyond(epsilon: float, losses: Losses, n_steps: int) -> float:
     width, mass = losses.width, losses.mass
     loss = width * (losses.first + np.arange(mass.size))
     infinite = -math.expm1(n_steps * math.log1p(-min(losses.beyond, 0.5)))
-    ends, block = _blocks(loss, mass, losses.first)
+    ends, block = _blocks(np.asarray(loss), mass, losses.first)
     tilt = _tilt(epsilon, ends, block, n_steps)
     exponent = tilt * loss
     largest = float(exponent.max())
@@ -200,7 +200,7 @@ def _beyond(epsilon: float, losses: Losses, n_steps: int) -> float:
 
 
 def _blocks(loss: FloatArray, mass: FloatArray, first: int) -> tuple[FloatArray, FloatArray]:
-    """Fewer losses with their masses: each block is replaced by its two ends with the same mean, which raises moments."""
+    """Fewer losses: each block of masses is replaced by its two ends with the same mean, which raises all moments."""
     steps = np.unique(np.geomspace(1.0, loss.size + 1.0, _BLOCKS).astype(np.int64))
     starts = np.concatenate([-steps[::-1], [0], steps]) - first
     starts = np.append(0, starts[(starts > 0) & (starts < loss.size)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pais.accounting.certificate import ONE_ROW, Certificate, digest
 from pais.accounting.part import Part
 from pais.accounting.stores import SECURE, SEEDED
 from pais.errors import ArgumentError, BudgetError, UnreachableError
-from pais.privacy.amplification import gaussian_delta, kept_limit, largest_shift
+from pais.privacy.amplification import epsilon_at_delta, gaussian_delta, kept_limit, largest_shift
 from pais.privacy.guarantee import STATED
 from pais.training.composition import sampled_delta
 
@@ -38,7 +39,10 @@ _KNOTS_PER_OCTAVE, _OCTAVES = 2, 8
 _STEEP = np.array([0.0, 0.002, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4])
 
 # A searched rate is at most this share above the smallest that is certified; noise is promised to 1e-3.
-_CLOSE = 2e-4
+_CLOSE = 4e-4
+
+# The expected batch of a plan may differ from the one that was asked for by this share: no guarantee depends on it.
+_BATCH = 2e-3
 
 # The same for the knots of the curve.
 _ROUGH = 0.005
@@ -79,7 +83,7 @@ class TrainingPlan(Carded):
     bins : tuple of Bin
         The table of rates, from the smallest to the largest bound.
     epsilon, delta : float
-        The guarantee of all steps together, for one record added or removed. The constructor raises if a bin costs more.
+        The guarantee of all steps together, for one record. The constructor raises if a bin costs more.
     max_epsilon_if_joined : float, optional
         Largest epsilon of a record given that it joined one certain step; None = 15 more than epsilon.
     unit : str
@@ -106,13 +110,9 @@ class TrainingPlan(Carded):
     largest_delta: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("n_steps", validate.count("n_steps", self.n_steps)),
-            ("noise", validate.positive("noise", self.noise)),
-            ("epsilon", _epsilon(self.epsilon)),
-            ("delta", _delta(self.delta)),
-        ):
-            object.__setattr__(self, name, value)
+        validate.count("n_steps", self.n_steps)
+        for name in ("noise", "epsilon", "delta"):
+            object.__setattr__(self, name, _CHECKS[name](getattr(self, name)))
         bounds = np.array([one.bound for one in self.bins])
         if bounds.size == 0 or not (bounds[0] > 0.0 and np.all(np.diff(bounds) > 0.0) and np.isfinite(bounds[-1])):
             raise ArgumentError("the bounds of the bins are not positive and increasing. Pass each bound once.")
@@ -128,7 +128,7 @@ class TrainingPlan(Carded):
         limit = kept_limit(self.epsilon, self.max_epsilon_if_joined)
         if shift > largest_shift(limit, self.delta):  # [note: training-6]
             raise BudgetError(
-                f"a record that is known to have joined one step would pay more than max_epsilon_if_joined={limit:.6g}. "
+                f"a record known to have joined one step would pay more than max_epsilon_if_joined={limit:.6g}. "
                 "Raise the noise or the rates, or state a larger max_epsilon_if_joined.",
                 cost=limit,
             )
@@ -167,7 +167,7 @@ class TrainingPlan(Carded):
     @property
     def weights(self) -> FloatArray:
         """Weights of the bins: 1/rate, rounded down."""
-        return np.nextafter(1.0 / self.rates, 0.0) * (self.rates < 1.0) + (self.rates == 1.0)
+        return np.asarray(np.where(self.rates < 1.0, np.nextafter(1.0 / self.rates, 0.0), 1.0))
 
     @property
     def records(self) -> FloatArray:
@@ -189,7 +189,9 @@ class TrainingPlan(Carded):
 
     def bin_of(self, bound: FloatArray) -> np.ndarray[Any, np.dtype[np.intp]]:
         """Index of the bin of each bound; records above the largest bound belong to the last bin."""
-        return np.minimum(np.searchsorted(self.bounds, bound, side="left"), len(self.bins) - 1)
+        return np.asarray(
+            np.minimum(np.searchsorted(self.bounds, bound, side="left"), len(self.bins) - 1), dtype=np.intp
+        )
 
     @property
     def price(self) -> Part:
@@ -302,18 +304,13 @@ class TrainingPlan(Carded):
         return files.load(path, "training plan", cls.from_dict)
 
 
-def _epsilon(epsilon: object) -> float:
-    return validate.number("epsilon", epsilon, rule="a number from 1e-3 to 100", low=1e-3, high=100.0)
-
-
-def _delta(delta: object) -> float:
-    return validate.number("delta", delta, rule="a number from 1e-12 to 0.1", low=1e-12, high=0.1)
+_epsilon = partial(validate.number, "epsilon", rule="a number from 1e-3 to 100", low=1e-3, high=100.0)
+_delta = partial(validate.number, "delta", rule="a number from 1e-12 to 0.1", low=1e-12, high=0.1)
+_CHECKS = {"noise": partial(validate.positive, "noise"), "epsilon": _epsilon, "delta": _delta}
 
 
 def _epsilon_of(shift: float, delta: float) -> float:
     """Epsilon of a Gaussian shift at a delta, rounded up."""
-    from pais.privacy.amplification import epsilon_at_delta
-
     return float(epsilon_at_delta(gaussian_delta(delta), shift, 1.0))
 
 
@@ -342,56 +339,34 @@ class Rates:
     def _floor(self, ratio: float) -> float:
         return max(ratio / self._largest_shift, _SMALLEST_RATE)
 
-    def _excess(self, rate: float, ratio: float, coarse: float) -> float:
-        """Logarithm of the delta of removing a record, over the target; the delta of adding one is checked at the end."""
+    def _delta(self, rate: float, ratio: float, **options: Any) -> float:
         shift = ratio / rate * ROOM
-        found = sampled_delta(self.epsilon, rate=rate, shift=shift, n_steps=self.n_steps, adding=False, coarse=coarse)
-        return math.log(max(found, 1e-300) / self.delta)
+        return sampled_delta(self.epsilon, rate=rate, shift=shift, n_steps=self.n_steps, **options)
+
+    def _excess(self, rate: float, ratio: float, coarse: float) -> float:
+        """Logarithm of the delta of removing a record, over the target; that of adding one is checked at the end."""
+        if rate >= 1.0:
+            return -50.0
+        return math.log(max(self._delta(rate, ratio, adding=False, coarse=coarse), 1e-300) / self.delta)
 
     def _search(self, ratio: float, guess: float, close: float, coarse: float) -> float:
-        """The smallest rate near a guess that meets the guarantee, rounded up by less than a share."""
+        """The smallest rate near a guess that meets the guarantee, rounded up by about a share `close`."""
         floor = self._floor(ratio)
         if floor >= 1.0:
             return 1.0
-        factor = 1.0 + 2.0 * close
-        high, low = min(max(guess, floor) * factor, 1.0), 0.0
-        above = self._excess(high, ratio, coarse) if high < 1.0 else -math.inf
-        excess = math.inf
-        while above > 0.0:
-            low, excess, factor = high, above, factor * factor
-            high = min(high * factor, 1.0)
-            above = self._excess(high, ratio, coarse) if high < 1.0 else -math.inf
-        while low == 0.0:
-            trial = max(high / factor**2, floor)
-            value = self._excess(trial, ratio, coarse)
-            if value > 0.0:
-                low, excess = trial, value
-            elif trial == floor:
+        factor, high = 1.0 + 10.0 * close, min(max(guess, floor) * (1.0 + close), 1.0)
+        while high < 1.0 and self._excess(high, ratio, coarse) > 0.0:
+            high, factor = min(high * factor, 1.0), factor * factor
+        low = max(high / factor, floor)
+        while self._excess(low, ratio, coarse) <= 0.0:
+            if low == floor:
                 return floor
-            else:
-                # Steps down stay small, so that they stop at the first crossing.
-                high, above, factor = trial, value, min(factor * factor, 1.2)
-        return self._between(ratio, (low, excess), (high, above), close, coarse)
-
-    def _between(
-        self, ratio: float, lower: tuple[float, float], upper: tuple[float, float], close: float, coarse: float
-    ) -> float:
-        """Shrink a bracket on the rate to its upper end, by secants in logarithms with halving."""
-        (low, excess), (high, above) = lower, upper
-        number = 0
-        while high > low * (1.0 + close):
-            width = math.log(high / low)
-            share = 0.5 if number % 3 == 2 or math.isinf(above) else excess / (excess - above)
-            # Aim a little above the root, so that the upper end moves.
-            share = min(max(share + 0.3 * close / width, 0.05), 0.95)
-            middle = low * math.exp(share * width)
-            value = self._excess(middle, ratio, coarse)
-            if value > 0.0:
-                low, excess = middle, value
-            else:
-                high, above = middle, value
-            number += 1
-        return high
+            # Steps down stay small, so that they stop at the first crossing.
+            high, factor = low, min(factor * factor, 1.2)
+            low = max(high / factor, floor)
+        ends = math.log(low), math.log(high)
+        root = optimize.brentq(lambda at: self._excess(math.exp(at), ratio, coarse), *ends, xtol=0.3 * close)
+        return min(math.exp(root + 0.5 * close), high)
 
     def about(self, ratio: FloatArray) -> FloatArray:
         """Interpolated smallest rates, for a search; 1 above the largest ratio."""
@@ -414,31 +389,27 @@ class Rates:
             )
         guess = float(self.about(np.array([ratio]))[0])
         rate = self._secant(ratio, guess) or self._search(ratio, guess, _CLOSE, 1.0)
-        while rate < 1.0 and self.delta_at(rate, ratio) > self.delta:
+        while rate < 1.0 and self._delta(rate, ratio) > self.delta:
             rate = min(rate * (1.0 + _CLOSE), 1.0)
         return rate
 
     def _secant(self, ratio: float, guess: float) -> float:
-        """The same as `_search` by secants from a good guess; 0 if they do not arrive soon."""
-        floor = self._floor(ratio)
-        last, rate = guess * 1.01, guess
-        if floor >= 1.0 or rate <= floor or last >= 1.0:
+        """The same as `_search`, in fewer evaluations, from a good guess; 0 if it does not arrive soon."""
+        floor, last, rate = self._floor(ratio), guess * 1.01, guess
+        if rate <= floor or last >= 1.0:
             return 0.0
-        excess_last = self._excess(last, ratio, 1.0)
-        for _ in range(5):
+        before = self._excess(last, ratio, 1.0)
+        for _ in range(4):
             excess = self._excess(rate, ratio, 1.0)
-            slope = (excess - excess_last) / math.log(rate / last)
-            if -2.0 * _CLOSE * abs(slope) < excess <= 0.0:
+            slope = (excess - before) / math.log(rate / last)
+            if slope >= 0.0:
+                return 0.0
+            if 2.0 * _CLOSE * slope < excess <= 0.0:
                 return rate
-            last, excess_last = rate, excess
-            rate = rate * math.exp(-excess / slope + 0.5 * _CLOSE) if slope < 0.0 else 0.0
-            if not floor < rate < 1.0 or rate == last:
-                break
+            last, before, rate = rate, excess, rate * math.exp(-excess / slope + 0.7 * _CLOSE)
+            if not floor < rate < 1.0:
+                return 0.0
         return 0.0
-
-    def delta_at(self, rate: float, ratio: float) -> float:
-        """Certified delta at a rate."""
-        return sampled_delta(self.epsilon, rate=rate, shift=ratio / rate * ROOM, n_steps=self.n_steps)
 
 
 @functools.lru_cache(maxsize=32)
@@ -551,7 +522,7 @@ def _bins_of(bounds: Mapping[float, float]) -> tuple[FloatArray, FloatArray]:
     if not isinstance(bounds, Mapping) or not bounds:
         raise ArgumentError(
             "bounds must state the largest bound of each bin and a public number of records in it, such as "
-            "{0.1: 9000, 1.0: 1000}. Rates or bounds computed over the data set are not allowed here: state the numbers, "
+            "{0.1: 9000, 1.0: 1000}. Rates or bounds computed over the data set are not allowed: state the numbers, "
             "or release them with pais.training.count_bounds."
         )
     pairs = sorted((validate.positive("a bound", edge), float(count)) for edge, count in bounds.items())
@@ -563,8 +534,8 @@ def _bins_of(bounds: Mapping[float, float]) -> tuple[FloatArray, FloatArray]:
 
 
 def _filled(floor: FloatArray, edges: FloatArray, records: FloatArray, mean_batch: float) -> FloatArray:
-    """Rates at or above the floor that sum to the expected batch with the least variance: in proportion to the bound."""
-    if float(floor @ records) > mean_batch * (1.0 + 1e-3):
+    """Rates of the expected batch, at or above the floor, with the least variance: in proportion to the bound."""
+    if float(floor @ records) > mean_batch * (1.0 + 2.0 * _BATCH):
         raise UnreachableError(
             f"the guarantee needs an expected batch of {float(floor @ records):.6g} at this noise. Raise mean_batch or "
             "noise.",
@@ -608,28 +579,19 @@ def _noise_for(
         found = optimize.minimize_scalar(variance, bounds=(least, least + math.log(4.0)), method="bounded")
         if found.fun < variance(least + 1e-9):
             return float(math.exp(found.x))
-    # The curve is interpolated. Correct it at the bounds by exact rates, which must need no more than the batch.
-    best = math.inf
-    for _ in range(12):
+    # The curve is interpolated. Correct its error at the bounds, so that the exact rates give the batch.
+    before = None
+    for _ in range(6):
         noise = math.exp(least)
         exact = np.array([rates.smallest(float(edge) / noise) for edge in edges])
         over = math.log(float(exact @ records) / mean_batch)
-        best = min(best, noise) if over <= 0.0 else best
-        if over <= 0.0 and (over > -6e-4 or least <= lowest):
+        if abs(over) <= (_BATCH if edges.size > 1 else 2.0 * _CLOSE) or (least <= lowest and over <= 0.0):
             break
-        correction = exact / rates.about(edges / noise)
-
-        def spare_exactly(log_noise: float, correction: FloatArray = correction) -> float:
-            needed = float(np.minimum(correction * rates.about(edges * math.exp(-log_noise)), 1.0) @ records)
-            return math.log(mean_batch / needed) - 3e-4
-
-        high = least + 0.1
-        while spare_exactly(high) < 0.0:
-            high += 1.0
-        enough = spare_exactly(lowest) >= 0.0
-        least = lowest if enough else float(optimize.brentq(spare_exactly, lowest, high, xtol=1e-8))
-        least += 1e-4 if math.exp(least) == noise else 0.0
-    return best if best < math.inf else math.exp(least + 0.01)
+        slope = (
+            (spare(least + 1e-2) - spare(least)) / 1e-2 if before is None else (before[1] - over) / (least - before[0])
+        )
+        before, least = (least, over), max(least + over / max(slope, 0.5), lowest)
+    return noise
 
 
 def _least_epsilon(

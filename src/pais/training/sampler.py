@@ -153,7 +153,8 @@ class WeightedPoissonSampler:
         self._starts = np.searchsorted(self._place[self._order], np.arange(len(plan.bins) + 1))
         self._random_state = random_state
         self._bits = bit_source(random_state)
-        self._accounts, self._entries = accounts(ledger), None
+        self._accounts = accounts(ledger)
+        self._entries: list[str] | None = None
         self._journal = None if journal is None else Path(journal)
         self._run, self._step = os.urandom(8).hex(), 0
         if self._journal is not None and self._journal.exists():

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
-from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
 from pais.errors import ArgumentError
 from pais.mechanisms.noise import GaussianNoise
@@ -29,7 +28,7 @@ def noisy_sum(sampler: WeightedPoissonSampler, batch: Batch, gradients: ArrayLik
     batch : Batch
         Used once.
     gradients : array of shape (records in the batch, parameters)
-        One gradient in each row, in the order of ``batch.index``. For an empty batch, an array of shape (0, parameters).
+        One gradient in each row, in the order of ``batch.index``; shape (0, parameters) for an empty batch.
 
     Returns
     -------

@@ -63,7 +63,7 @@ def test_a_bound_is_the_same_in_any_company() -> None:
 
 @pytest.mark.parametrize("bounds", ["balanced", [1.0, 2.0], {0: -1.0}])
 def test_frequencies_of_classes_are_refused(bounds: object) -> None:
-    with pytest.raises(ArgumentError, match="not allowed|bound of a class"):
+    with pytest.raises(ArgumentError, match=r"not allowed|bound of a class"):
         training.StatedClasses(bounds=bounds)  # type: ignore[arg-type]
 
 

@@ -176,5 +176,5 @@ def test_uses_secure_bits_unless_a_seed_is_given() -> None:
 def test_numbers_computed_over_the_data_set_are_refused(bound: object) -> None:
     with pytest.raises(ArgumentError, match="Allowed are functions of one record"):
         WeightedPoissonSampler(plan_of(0.5), bound, (np.ones((40, 1)),))  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="two of epsilon|computed over the data set"):
+    with pytest.raises(ArgumentError, match="computed over the data set"):
         training.plan(10, epsilon=1.0, delta=1e-6, bounds="balanced", mean_batch=1.0)  # type: ignore[arg-type]
