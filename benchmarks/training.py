@@ -179,7 +179,7 @@ def _rates_row(name: str, binned: dict[float, float], steps: int) -> dict[str, C
 def _independent_delta(plan: TrainingPlan) -> float:
     """The largest delta of the bins near the worst one, by dp-accounting, in both directions."""
     found = 0.0
-    worst = sorted(plan.bins, key=plan.delta_of)[-3:]
+    worst = sorted(plan.bins, key=plan.delta_of)[-2:]
     for one in worst:
         deviation = one.rate * plan.noise / one.bound
         steps = privacy_loss_distribution.from_gaussian_mechanism(

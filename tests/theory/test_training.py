@@ -12,7 +12,7 @@ from scipy import integrate, special
 import pais
 from pais import training
 from pais.errors import ArgumentError, BudgetError, UnreachableError
-from pais.training.composition import sampled_delta
+from pais.privacy.sampled_steps import sampled_delta
 from pais.training.planning import Bin, TrainingPlan
 
 CASES = [

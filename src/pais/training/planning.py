@@ -23,10 +23,9 @@ from pais.accounting.stores import SECURE, SEEDED
 from pais.errors import ArgumentError, BudgetError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, gaussian_delta, kept_limit, largest_shift
 from pais.privacy.guarantee import STATED
-from pais.training.composition import sampled_delta
+from pais.privacy.sampled_steps import sampled_delta
 
-#: The guarantee is certified for shifts that are larger by this factor than those of the exact numbers: gradients of
-#: single precision are clipped with a relative error of about 1e-6.
+#: The guarantee is certified for shifts that are larger by this factor, far above the rounding errors of clipping.
 ROOM = 1.0 + 1e-9
 
 # Smallest rate. A record with a bound near 0 still joins a step now and then.
@@ -156,23 +155,20 @@ class TrainingPlan(Carded):
 
     @property
     def bounds(self) -> FloatArray:
-        """Bounds of the bins."""
         return np.array([one.bound for one in self.bins])
 
     @property
     def rates(self) -> FloatArray:
-        """Rates of the bins."""
         return np.array([one.rate for one in self.bins])
+
+    @property
+    def records(self) -> FloatArray:
+        return np.array([one.records for one in self.bins])
 
     @property
     def weights(self) -> FloatArray:
         """Weights of the bins: 1/rate, rounded down."""
         return np.asarray(np.where(self.rates < 1.0, np.nextafter(1.0 / self.rates, 0.0), 1.0))
-
-    @property
-    def records(self) -> FloatArray:
-        """Stated or released numbers of records of the bins."""
-        return np.array([one.records for one in self.bins])
 
     @property
     def mean_batch(self) -> float:
@@ -189,9 +185,8 @@ class TrainingPlan(Carded):
 
     def bin_of(self, bound: FloatArray) -> np.ndarray[Any, np.dtype[np.intp]]:
         """Index of the bin of each bound; records above the largest bound belong to the last bin."""
-        return np.asarray(
-            np.minimum(np.searchsorted(self.bounds, bound, side="left"), len(self.bins) - 1), dtype=np.intp
-        )
+        place = np.searchsorted(self.bounds, bound, side="left").astype(np.intp)
+        return np.asarray(np.minimum(place, len(self.bins) - 1))
 
     @property
     def price(self) -> Part:
@@ -350,23 +345,26 @@ class Rates:
         return math.log(max(self._delta(rate, ratio, adding=False, coarse=coarse), 1e-300) / self.delta)
 
     def _search(self, ratio: float, guess: float, close: float, coarse: float) -> float:
-        """The smallest rate near a guess that meets the guarantee, rounded up by about a share `close`."""
+        """The smallest rate near a guess that meets the guarantee, rounded up by about a share `close`.
+
+        Secants in logarithms, within the bracket of the rates that were tried. Steps down stay small without a bracket,
+        so that they stop at the first crossing.
+        """
         floor = self._floor(ratio)
-        if floor >= 1.0:
-            return 1.0
-        factor, high = 1.0 + 10.0 * close, min(max(guess, floor) * (1.0 + close), 1.0)
-        while high < 1.0 and self._excess(high, ratio, coarse) > 0.0:
-            high, factor = min(high * factor, 1.0), factor * factor
-        low = max(high / factor, floor)
-        while self._excess(low, ratio, coarse) <= 0.0:
-            if low == floor:
-                return floor
-            # Steps down stay small, so that they stop at the first crossing.
-            high, factor = low, min(factor * factor, 1.2)
-            low = max(high / factor, floor)
-        ends = math.log(low), math.log(high)
-        root = optimize.brentq(lambda at: self._excess(math.exp(at), ratio, coarse), *ends, xtol=0.3 * close)
-        return min(math.exp(root + 0.5 * close), high)
+        low, high, rate = 0.0, 1.0, min(max(guess, floor), 1.0)
+        last, before = rate * 1.01, self._excess(rate * 1.01, ratio, coarse)
+        while floor < 1.0 and high > low * (1.0 + close):
+            excess = self._excess(rate, ratio, coarse)
+            low, high = (rate, high) if excess > 0.0 else (low, rate)
+            if rate == floor == high:
+                break
+            slope = (excess - before) / math.log(rate / last)
+            last, before = rate, excess
+            rate *= math.exp(min(max(0.7 * close - excess / min(slope, -1e-3), -0.2), 0.2))
+            if low > 0.0 and not low < rate < high:
+                rate = math.sqrt(low * high)
+            rate = max(min(rate, high / (1.0 + 0.5 * close)), floor)
+        return high
 
     def about(self, ratio: FloatArray) -> FloatArray:
         """Interpolated smallest rates, for a search; 1 above the largest ratio."""
@@ -388,28 +386,10 @@ class Rates:
                 reachable=1.0 / self.largest_ratio,
             )
         guess = float(self.about(np.array([ratio]))[0])
-        rate = self._secant(ratio, guess) or self._search(ratio, guess, _CLOSE, 1.0)
+        rate = self._search(ratio, guess, _CLOSE, 1.0)
         while rate < 1.0 and self._delta(rate, ratio) > self.delta:
             rate = min(rate * (1.0 + _CLOSE), 1.0)
         return rate
-
-    def _secant(self, ratio: float, guess: float) -> float:
-        """The same as `_search`, in fewer evaluations, from a good guess; 0 if it does not arrive soon."""
-        floor, last, rate = self._floor(ratio), guess * 1.01, guess
-        if rate <= floor or last >= 1.0:
-            return 0.0
-        before = self._excess(last, ratio, 1.0)
-        for _ in range(4):
-            excess = self._excess(rate, ratio, 1.0)
-            slope = (excess - before) / math.log(rate / last)
-            if slope >= 0.0:
-                return 0.0
-            if 2.0 * _CLOSE * slope < excess <= 0.0:
-                return rate
-            last, before, rate = rate, excess, rate * math.exp(-excess / slope + 0.7 * _CLOSE)
-            if not floor < rate < 1.0:
-                return 0.0
-        return 0.0
 
 
 @functools.lru_cache(maxsize=32)
@@ -587,10 +567,9 @@ def _noise_for(
         over = math.log(float(exact @ records) / mean_batch)
         if abs(over) <= (_BATCH if edges.size > 1 else 2.0 * _CLOSE) or (least <= lowest and over <= 0.0):
             break
-        slope = (
-            (spare(least + 1e-2) - spare(least)) / 1e-2 if before is None else (before[1] - over) / (least - before[0])
-        )
-        before, least = (least, over), max(least + over / max(slope, 0.5), lowest)
+        # The slope of the curve, and then that of the exact rates.
+        at, value = before or (least + 1e-2, over - spare(least + 1e-2) + spare(least))
+        before, least = (least, over), max(least + over / max((value - over) / (least - at), 0.5), lowest)
     return noise
 
 

@@ -95,8 +95,8 @@ def torch_step(sampler: WeightedPoissonSampler, batch: Batch, parameters: Any, *
     sampler, batch
         As in `noisy_sum`.
     parameters : iterable of torch parameters
-        Each with per-record gradients in ``grad_sample``, as Opacus' GradSampleModule leaves them, of a loss that is
-        summed and not averaged over the batch. For an empty batch they may be missing.
+        Each with per-record gradients in ``grad_sample``, of a loss that is summed over the batch, as Opacus' module
+        ``GradSampleModule(model, loss_reduction="sum")`` leaves them. For an empty batch they may be missing.
     divisor : float
         A public number, such as a stated number of records. Never the size of a batch.
     """
@@ -127,12 +127,9 @@ def torch_step(sampler: WeightedPoissonSampler, batch: Batch, parameters: Any, *
 
 def _samples_of(parameter: Any, n: int) -> Any:
     """Per-record gradients of a parameter. Opacus leaves a list if the module was called several times."""
+    if n == 0:
+        return parameter.detach().new_zeros((0, *parameter.shape))
     found = getattr(parameter, "grad_sample", None)
-    found = found[-1] if isinstance(found, list) else found
-    if found is None or not n:
-        return parameter.detach().new_zeros((0, *parameter.shape)) if not n else _missing()
-    return found.detach()
-
-
-def _missing() -> Any:
-    raise ArgumentError("a parameter has no grad_sample. Wrap the model in opacus.GradSampleModule and call backward.")
+    if found is None:
+        raise ArgumentError("a parameter has no grad_sample. Wrap the model in opacus.GradSampleModule.")
+    return (found[-1] if isinstance(found, list) else found).detach()
