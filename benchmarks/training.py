@@ -77,7 +77,7 @@ class Records:
 
 
 class Images(Records):
-    """Images of ten classes; the model is a network with 32 hidden units, bounded by the gradient at its public start."""
+    """Images of ten classes; the model is a network, whose bounds are gradient norms at its public start."""
 
     @property
     def bound(self) -> training.bounds.Bound:
@@ -257,10 +257,10 @@ def accuracy_table(options: argparse.Namespace, progress: Progress) -> Table:
             *("loss over uniform", "standard error", "result"),
         ),
         remarks=[
-            "Logistic regression with the norms of features as bounds, which clip nothing; for images, a network with 32 "
-            "hidden units and the norms of gradients at its public start.",
-            f"Means over {options.seeds} seeds; four fifths of up to {MOST_ROWS:,} rows are fitted. Gradients and noise are ratios to "
-            f"uniform Poisson sampling with rate {SHARE:g}, which is what Opacus does.",
+            "Logistic regression with the norms of features as bounds, which clip nothing; for images, a network with "
+            "32 hidden units and the norms of gradients at its public start.",
+            f"Means over {options.seeds} seeds; four fifths of up to {MOST_ROWS:,} rows are fitted. Gradients "
+            f"and noise are ratios to uniform Poisson sampling with rate {SHARE:g}, which is what Opacus does.",
             f"The step length, out of {SPEEDS}, is tuned for each method alike, with other seeds. Gradients are "
             f"clipped at the quantile {CUTS[0]:g} of the bounds.",
             "The loss over uniform is a mean of differences, with its standard error.",

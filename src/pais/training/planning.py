@@ -20,6 +20,7 @@ from pais._version import __version__
 from pais.accounting.certificate import ONE_ROW, Certificate, digest
 from pais.accounting.part import Part
 from pais.accounting.stores import SECURE, SEEDED
+from pais.data.units import Unit
 from pais.errors import ArgumentError, BudgetError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, gaussian_delta, kept_limit, largest_shift
 from pais.privacy.guarantee import STATED
@@ -195,7 +196,7 @@ class TrainingPlan(Carded):
 
     def certificate(self, value: object, *, secure: bool, entries: list[str]) -> Certificate:
         """Certificate of what a run of this plan released. `secure` is False if any draw came from a seed."""
-        one = self.unit or "row"
+        unit = Unit(column=self.unit, max_rows=1) if self.unit else None
         return Certificate(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -206,8 +207,8 @@ class TrainingPlan(Carded):
             survey_shift=0.0,
             release_delta=self.delta,
             parts=(self.price,),
-            neighbours=ONE_ROW if not self.unit else f"one {one} added or removed",
-            unit=None if not self.unit else {"column": self.unit, "full_rows": 1},
+            neighbours=ONE_ROW if unit is None else unit.neighbours,
+            unit=None if unit is None else unit.to_dict(),
             schema=None,
             about="",
             note=SECURE if secure else SEEDED,
@@ -536,7 +537,8 @@ def _noise_for(
     rates: Rates, edges: FloatArray, records: FloatArray, mean_batch: float, n_parameters: int | None, fill: float
 ) -> float:
     """The noise at an expected batch: the least, or the one with the least variance of a step."""
-    lowest = math.log(edges.max() / rates.largest_ratio)
+    # A little above the least noise of all, so that its exponential is not below it.
+    lowest = math.log(edges.max() / rates.largest_ratio) + 1e-9
 
     def spare(log_noise: float) -> float:
         return math.log(mean_batch / float(rates.about(edges * math.exp(-log_noise)) @ records))

@@ -64,7 +64,8 @@ def bounded(rows: FloatArray, clip: FloatArray, weight: FloatArray) -> FloatArra
     scale = np.where(largest > 0.0, largest, 1.0)
     # Scaled first, so that no square overflows.
     length = norms_of(rows / scale[:, None], 2.0)
-    factor = np.minimum(clip / np.maximum(length, 1e-300) / scale, 1.0)  # [note: training-14]
+    with np.errstate(over="ignore"):
+        factor = np.minimum(clip / np.maximum(length, 1e-300) / scale, 1.0)  # [note: training-14]
     return np.asarray(rows * (factor * weight)[:, None])  # [note: training-15]
 
 
