@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -241,11 +241,9 @@ class TrainingPlan(Carded):
             "",
             "".join(f"{name:>14}" for name in ("bound", "records", "rate", "weight", "delta")),
         ]
-        for one_bin, weight in zip(self.bins, self.weights, strict=True):
-            lines.append(
-                f"{one_bin.bound:14.5g}{one_bin.records:14,.0f}{one_bin.rate:14.5g}{weight:14.5g}"
-                f"{self.delta_of(one_bin):14.3g}"
-            )
+        for part, weight in zip(self.bins, self.weights, strict=True):
+            numbers = f"{part.bound:14.5g}{part.records:14,.0f}{part.rate:14.5g}{weight:14.5g}"
+            lines.append(f"{numbers}{self.delta_of(part):14.3g}")
         return "\n".join(lines)
 
     def _card(self) -> Card:
@@ -266,7 +264,7 @@ class TrainingPlan(Carded):
             "format": files.FORMAT,
             "n_steps": self.n_steps,
             "noise": self.noise,
-            "bins": [{"bound": one.bound, "records": one.records, "rate": one.rate} for one in self.bins],
+            "bins": [asdict(one) for one in self.bins],
             "epsilon": self.epsilon,
             "delta": self.delta,
             "max_epsilon_if_joined": self.max_epsilon_if_joined,
@@ -286,7 +284,7 @@ class TrainingPlan(Carded):
         shown = plan.to_dict()
         if any(not files.alike(described.get(name), shown[name]) for name in shown if name != "version"):
             raise ArgumentError(
-                "it was edited, or another version of pais wrote it, and its numbers do not match. Plan again."
+                "it was edited or written by another version, and its numbers do not match. Plan again."
             )
         return plan
 
@@ -311,11 +309,7 @@ def _epsilon_of(shift: float, delta: float) -> float:
 
 
 class Rates:
-    """Smallest rates that meet a guarantee, as a function of the bound over the noise.
-
-    The rates are first computed at knots; between them they are interpolated, which is exact enough for a search.
-    `smallest` then solves for one ratio.
-    """
+    """Smallest rates that meet a guarantee by the ratio of bound to noise: from a curve for searches, or solved."""
 
     def __init__(self, n_steps: int, epsilon: float, delta: float, limit: float) -> None:
         self.n_steps, self.epsilon, self.delta = n_steps, epsilon, delta
@@ -482,21 +476,12 @@ def plan(
     rates = rates_of(steps, _epsilon(epsilon), delta, kept_limit(float(epsilon), max_epsilon_if_joined))
     if noise is None:
         noise = _noise_for(rates, edges, records, float(mean_batch or 0.0), n_parameters, fill)
-    floor = np.array([rates.smallest(float(edge) / noise) for edge in edges])
+    floor = np.array([rates.smallest(ratio) for ratio in (edges / noise).tolist()])
     chosen = floor if mean_batch is None else _filled(floor, edges, records, mean_batch)
-    bins = tuple(
-        Bin(bound=float(edge), records=float(count), rate=float(rate))
-        for edge, count, rate in zip(edges, records, chosen, strict=True)
-    )
-    return TrainingPlan(
-        n_steps=steps,
-        noise=noise,
-        bins=bins,
-        epsilon=epsilon,
-        delta=delta,
-        max_epsilon_if_joined=max_epsilon_if_joined,
-        unit=unit,
-    )
+    numbers = zip(edges.tolist(), records.tolist(), chosen.tolist(), strict=True)
+    bins = tuple(Bin(bound=bound, records=count, rate=rate) for bound, count, rate in numbers)
+    own: dict[str, Any] = {"max_epsilon_if_joined": max_epsilon_if_joined, "unit": unit}
+    return TrainingPlan(n_steps=steps, noise=noise, bins=bins, epsilon=epsilon, delta=delta, **own)
 
 
 def _bins_of(bounds: Mapping[float, float]) -> tuple[FloatArray, FloatArray]:
@@ -562,17 +547,19 @@ def _noise_for(
         if found.fun < variance(least + 1e-9):
             return float(math.exp(found.x))
     # The curve is interpolated. Correct its error at the bounds, so that the exact rates give the batch.
-    before = None
-    for _ in range(6):
-        noise = math.exp(least)
-        exact = np.array([rates.smallest(float(edge) / noise) for edge in edges])
-        over = math.log(float(exact @ records) / mean_batch)
+    too_little, enough, before = lowest, math.inf, None
+    for _ in range(10):
+        ratios = (edges / math.exp(least)).tolist()
+        over = math.log(float(np.array([rates.smallest(ratio) for ratio in ratios]) @ records) / mean_batch)
+        too_little, enough = (least, enough) if over > 0.0 else (too_little, least)
         if abs(over) <= (_BATCH if edges.size > 1 else 2.0 * _CLOSE) or (least <= lowest and over <= 0.0):
-            break
-        # The slope of the curve, and then that of the exact rates.
+            return math.exp(least)
+        # The slope of the curve, and then that of the exact rates; within the bracket of what was tried.
         at, value = before or (least + 1e-2, over - spare(least + 1e-2) + spare(least))
-        before, least = (least, over), max(least + over / max((value - over) / (least - at), 0.5), lowest)
-    return noise
+        before, least = (least, over), least + over / max((value - over) / (least - at), 0.5)
+        if not too_little < least < enough:
+            least = 0.5 * (too_little + enough) if enough < math.inf else too_little + 0.01
+    return math.exp(min(enough, least + 0.1))
 
 
 def _least_epsilon(
