@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,15 +174,7 @@ class WeightedPoissonSampler:
 
     @property
     def _price(self) -> Part:
-        price = self.plan.price
-        return Part(
-            what=price.what,
-            epsilon=price.epsilon,
-            delta=price.delta,
-            unit=price.unit,
-            secure_randomness=self.secure,
-            release=f"training {self._run}",
-        )
+        return replace(self.plan.price, secure_randomness=self.secure, release=f"training {self._run}")
 
     def draw(self) -> Batch:
         """The batch of the next step. Raises after the last step of the plan."""

@@ -94,3 +94,13 @@ def test_every_block_of_the_torch_page_runs(capsys: pytest.CaptureFixture[str]) 
     for _, text in blocks(ROOT / "docs" / "guide" / "training-torch.md"):
         exec(compile(text, "training-torch.md", "exec"), names)
     assert "epsilon 3, delta 1e-05 for one row" in capsys.readouterr().out
+
+
+def test_uniform_batches_need_the_noise_that_opacus_finds() -> None:
+    utils = pytest.importorskip("opacus.accountants.utils")
+    theirs = utils.get_noise_multiplier(
+        target_epsilon=2.0, target_delta=1e-5, sample_rate=0.02, steps=300, accountant="prv", epsilon_tolerance=1e-3
+    )
+    ours = training.plan(300, epsilon=2.0, delta=1e-5, bounds={1.0: 10_000}, mean_batch=200)
+    # The other accountant has an error of its own, and rounds up.
+    assert ours.noise * ours.rates[0] == pytest.approx(theirs, rel=1e-2)
