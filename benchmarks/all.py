@@ -86,6 +86,7 @@ COMMANDS = (
     Command("coverage", f"benchmarks.coverage --resume {PLACE / 'coverage.jsonl'}", "coverage-statistics", 45.0),
     Command("statistics", "benchmarks.peers.statistics", "peers-statistics", 5.0),
     Command("names", "benchmarks.names --seeds 10", "names", 3.0),
+    Command("training", "benchmarks.training --seeds 10", "training-rates training-accuracy", 25.0),
     Command("audit", f"tests.support.replay_table --resume {PLACE / 'audit.jsonl'}", "audit", 7.0),
 )
 

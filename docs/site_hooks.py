@@ -36,6 +36,8 @@ GUIDES = [
     "regression",
     "classification",
     "pca",
+    "training",
+    "training-torch",
     "command-line",
     "studio",
     "choose-epsilon-and-size",

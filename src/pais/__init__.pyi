@@ -1,3 +1,4 @@
+from . import training as training
 from ._base.lattice import Lattice as Lattice
 from ._version import __version__ as __version__
 from .accounting.certificate import Certificate as Certificate, Release as Release

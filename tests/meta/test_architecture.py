@@ -34,12 +34,25 @@ ROOMS = [
     "linear",
     "logistic",
     "statistics",
+    "training",
     "auditing",
     "studio",
     "cli",
     "__main__",
 ]
-OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting", "starlette", "uvicorn"}
+OPTIONAL = {
+    "matplotlib",
+    "pyspark",
+    "pandas",
+    "polars",
+    "opendp",
+    "dp_accounting",
+    "starlette",
+    "uvicorn",
+    "torch",
+    "opacus",
+    "jax",
+}
 
 
 def modules() -> list[Path]:
@@ -74,7 +87,7 @@ def test_a_module_imports_only_from_rooms_below_it(path: Path) -> None:
 
 
 #: The rooms of the models, which know nothing of each other. Both regressions describe coefficients in the same way.
-MODELS = {"kmeans", "pca", "linear", "logistic", "statistics"}
+MODELS = {"kmeans", "pca", "linear", "logistic", "statistics", "training"}
 SHARED = {("logistic", "linear")}
 
 
@@ -92,6 +105,7 @@ def test_an_optional_package_is_imported_in_one_place_at_most() -> None:
         "matplotlib": "kmeans/pictures.py",
         "starlette": "studio/",
         "uvicorn": "studio/serve.py",
+        "torch": "training/steps.py",
         "pandas": (
             "data/checking.py",
             "kmeans/view.py",

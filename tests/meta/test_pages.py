@@ -14,6 +14,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 HELD_BY = {
     "README.md": "tests/meta/test_readme.py",
     "docs/guide/spark.md": "tests/meta/test_spark_page.py",
+    "docs/guide/training-torch.md": "tests/unit/training/test_torch.py",
     "docs/guide/": "tests/meta/test_guides.py",
 }
 

@@ -149,7 +149,9 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     """Describe how the rows were bounded, sampled and measured."""
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
-    lines = [f"Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}."]
+    # A mechanism may clip something else than rows.
+    norm = f"norm {ball['radius']:.6g} ({norm_in_words(ball['order'])})"
+    lines = [f"{mechanism.get('clips', 'Rows')} are clipped to {norm} about {origin}."]
     if "constant" in ball:
         lines.append(f"Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm.")
     # What the mechanism says about itself, or its name if it says nothing or is not a class of this package.
@@ -203,6 +205,9 @@ def _rule_in_words(rule: Mapping[str, Any]) -> str:
         return "All rows are used."
     if kind == "uniform":
         return f"Each row is kept with the same probability, {rule['probability']:.4g}."
+    if kind == "bins":
+        ends = f"from {min(rule['rates']):.4g} to {max(rule['rates']):.4g}"
+        return f"In each step, each record joins with the probability of its bin, {ends}."
     kinds = {
         "constrained": "that is as small as the limits on its loss allow",
         "coreset": "that grows with its squared norm",

@@ -1,0 +1,106 @@
+"""The step of a torch model: the same sum as that of NumPy, and its noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pais import training
+from pais.errors import SpentError
+from pais.training import Bin, TrainingPlan, WeightedPoissonSampler
+
+torch = pytest.importorskip("torch", reason="needs pais[torch]")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+ROOT = Path(__file__).parents[3]
+BINS = (Bin(bound=1.0, records=10, rate=0.25), Bin(bound=3.0, records=10, rate=0.6))
+PLAN = TrainingPlan(n_steps=5, noise=2000.0, bins=BINS, epsilon=1.0, delta=1e-6)
+
+
+def first(X: np.ndarray) -> np.ndarray:
+    return X[:, 0]
+
+
+def data() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.column_stack([np.repeat([0.5, 2.0], 30), rng.normal(size=(60, 3))])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_of_torch_is_that_of_numpy(seed: int) -> None:
+    X = data()
+    rows = np.random.default_rng(seed).normal(scale=2.0, size=(60, 6)).astype(np.float32)
+    first_run, second_run = (WeightedPoissonSampler(PLAN, first, (X,), random_state=seed) for _ in range(2))
+    parameters = [torch.nn.Parameter(torch.zeros(2, 2)), torch.nn.Parameter(torch.zeros(2))]
+    for batch, other in zip(first_run, second_run, strict=True):
+        expected = training.noisy_sum(first_run, batch, rows[batch.index])
+        part = torch.tensor(rows[other.index])
+        parameters[0].grad_sample = part[:, :4].reshape(-1, 2, 2)
+        parameters[1].grad_sample = part[:, 4:]
+        training.torch_step(second_run, other, parameters, divisor=10.0)
+        found = np.concatenate([one.grad.numpy().ravel() for one in parameters])
+        assert found == pytest.approx(expected / 10.0, rel=1e-5, abs=1e-3)
+        parameters[0].grad_sample, parameters[1].grad_sample = part[:, :4].reshape(-1, 2, 2), part[:, 4:]
+        with pytest.raises(SpentError):
+            training.torch_step(second_run, other, parameters, divisor=10.0)
+
+
+def test_an_empty_batch_and_a_gradient_that_is_not_finite() -> None:
+    X = np.repeat([[0.5]], 4, axis=0)
+    sampler = WeightedPoissonSampler(PLAN, first, (X,), random_state=1)
+    parameter = torch.nn.Parameter(torch.zeros(1000))
+    for batch in sampler:
+        parameter.grad_sample = torch.full((len(batch.index), 1000), torch.inf) if len(batch.index) else None
+        training.torch_step(sampler, batch, [parameter], divisor=1.0)
+        assert float(parameter.grad.std()) == pytest.approx(2000.0, rel=0.2)
+
+
+def test_opacus_and_torch_func_give_the_same_gradients() -> None:
+    opacus = pytest.importorskip("opacus")
+    rng = np.random.default_rng(0)
+    X, y = torch.tensor(rng.normal(size=(7, 3)), dtype=torch.float32), torch.tensor(rng.integers(0, 2, 7))
+    model, twin = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    twin.load_state_dict(model.state_dict())
+    wrapped = opacus.GradSampleModule(twin, loss_reduction="sum")
+    torch.nn.CrossEntropyLoss(reduction="sum")(wrapped(X), y).backward()
+
+    def loss(parameters: object, x: object, label: object) -> object:
+        scores = torch.func.functional_call(model, parameters, (x[None],))
+        return torch.nn.functional.cross_entropy(scores, label[None])
+
+    plain = {name: value.detach() for name, value in model.named_parameters()}
+    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(plain, X, y)
+    for name, value in twin.named_parameters():
+        assert torch.allclose(found[name], value.grad_sample, atol=1e-6)
+
+
+def test_a_data_loader_takes_the_batches() -> None:
+    X = data()
+    sampler = WeightedPoissonSampler(PLAN, first, (X,), random_state=1)
+    records = [(torch.tensor(row), index) for index, row in enumerate(X)]
+    loader = torch.utils.data.DataLoader(records, batch_sampler=sampler.torch_batches(), collate_fn=list)
+    sizes = [len(batch) for batch in loader]
+    assert len(sizes) == PLAN.n_steps
+    assert max(sizes) > 0
+
+
+def test_every_block_of_the_torch_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("opacus")
+    from tests.meta.test_guides import blocks
+
+    names: dict[str, object] = {"__name__": "__main__"}
+    for _, text in blocks(ROOT / "docs" / "guide" / "training-torch.md"):
+        exec(compile(text, "training-torch.md", "exec"), names)
+    assert "epsilon 3, delta 1e-05 for one row" in capsys.readouterr().out
+
+
+def test_uniform_batches_need_the_noise_that_opacus_finds() -> None:
+    utils = pytest.importorskip("opacus.accountants.utils")
+    theirs = utils.get_noise_multiplier(
+        target_epsilon=2.0, target_delta=1e-5, sample_rate=0.02, steps=300, accountant="prv", epsilon_tolerance=1e-3
+    )
+    ours = training.plan(300, epsilon=2.0, delta=1e-5, bounds={1.0: 10_000}, mean_batch=200)
+    # The other accountant has an error of its own, and rounds up.
+    assert ours.noise * ours.rates[0] == pytest.approx(theirs, rel=1e-2)
