@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +141,48 @@ def test_a_second_fit_from_a_survey_pays_for_its_names_too() -> None:
     first = MODELS["k-means"](rows(), {**AGE, **WARD}, **more)
     settings = KMeansSettings(n_clusters=2, epsilon=1.0, delta=1e-5)
     second = fit(rows(), settings, facts=pais.Facts.of(first.survey), random_state=0)
-    assert second.plan.delta + 0.1 * 1e-5 <= second.certificate.delta == 1e-5
+    assert first.survey.delta == 1e-7
+    assert second.plan.delta + first.survey.delta <= second.certificate.delta == 1e-5
     assert second.plan.schema == first.plan.schema
+
+
+@pytest.mark.parametrize("delta", [1e-9, 2e-6, 1e-4])
+def test_the_names_of_a_survey_cost_the_delta_with_which_they_were_published(delta: float, tmp_path: Path) -> None:
+    """Whatever delta a later fit has, and whether it comes from the survey, its file or the plan of the first fit."""
+    first = MODELS["k-means"](rows(), {**AGE, **WARD}, epsilon=1.0, delta=1e-5, random_state=0)
+    names = first.plan.certified_delta - first.plan.delta
+    assert names == pytest.approx(1e-6)
+    first.survey.save(tmp_path / "survey.json")
+    again = pais.run(first.plan, rows(), random_state=0)
+    rebuilt = type(first).of(first.plan, again).survey
+    for survey in (first.survey, pais.Survey.load(tmp_path / "survey.json"), rebuilt):
+        settings, ledger = KMeansSettings(n_clusters=2, epsilon=1.0, delta=delta), pais.Ledger(epsilon=1.0, delta=0.1)
+        more: dict[str, Any] = {"facts": pais.Facts.of(survey), "random_state": 0, "ledger": ledger}
+        if delta < names:
+            with pytest.raises(pais.MismatchError, match="leaves nothing of delta"):
+                fit(rows(), settings, **more)
+            continue
+        second = fit(rows(), settings, **more)
+        assert second.plan.delta + survey.delta <= second.certificate.delta == ledger.spent.delta == delta
+
+
+def test_a_plan_pays_for_the_names_of_its_survey() -> None:
+    first = MODELS["k-means"](rows(), {**AGE, **WARD}, epsilon=1.0, delta=1e-5, random_state=0)
+    survey = first.survey
+    planned = pais.plan_kmeans(
+        n_clusters=2,
+        n_features=4,
+        ball=pais.Ball(radius=2.0),
+        norms=survey.norms,
+        epsilon=1.0,
+        delta=1e-5,
+        spent=(survey.price,),
+    )
+    own = replace(planned, certified_delta=None)
+    for plan in (planned, own, pais.Plan.from_dict(own.to_dict())):
+        assert plan.delta + survey.delta <= plan.price.delta <= 1e-5
+    with pytest.raises(pais.ArgumentError, match="a survey found names"):
+        replace(planned, certified_delta=planned.delta)
 
 
 @pytest.mark.parametrize("what", [*MODELS, *STATISTICS])

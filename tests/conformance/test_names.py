@@ -136,6 +136,22 @@ def test_tiny_tables_have_other_alone_and_say_so(n: int, unit: str | None) -> No
     assert any("no name in 'ward' was found" in caution.text for caution in result.cautions)
 
 
+@pytest.mark.parametrize("ward", [[], [None], [None] * 40 + ["other"] * 9], ids=["no row", "no name", "other alone"])
+@pytest.mark.parametrize("what", ["count", "sum", "mean", "variance", "histogram", "covariance", "describe"])
+def test_a_table_without_names_has_the_result_of_one_with_a_name(what: str, ward: list[str | None]) -> None:
+    """Otherwise the error would show that nobody has a name, and no price covers that."""
+    levels = []
+    for wards in (ward, [*ward, "north"]):
+        cells = {"ward": pa.array(wards, pa.string()), "sex": pa.array(["f"] * len(wards), pa.string())}
+        numbers = {name: np.full(len(wards), 50.0) for name in ("age", "size")}
+        columns = {} if what == "count" else {"columns": dict.fromkeys(numbers, (0, 100))}
+        by = {"sex": ["f", "m"], "ward": pais.names()}
+        result = getattr(pais, what)(pa.table({**cells, **numbers}), by=by, random_state=0, **columns)
+        assert result.rows is not None
+        levels.append(result.rows.levels)
+    assert levels[0] == levels[1]
+
+
 def test_one_person_with_many_names_and_names_of_one_person_each_are_other() -> None:
     alone = pa.table({"person": [1] * 5000, "ward": [f"n{number}" for number in range(5000)]})
     unique = pa.table({"person": np.arange(3000), "ward": [f"n{number}" for number in range(3000)]})

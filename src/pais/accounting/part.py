@@ -112,7 +112,8 @@ class Part:
         Whether the rule or the noise was chosen using the result of an earlier release on these rows.
     shift : float
         Gaussian shift of a survey that is not priced alone. It counts in the price of each release that is planned
-        from the survey: see `Plan.survey_shift`. 0 for all other releases.
+        from the survey: see `Plan.survey_shift`. 0 for all other releases. `delta` is then that of names which the
+        survey published. Each of these releases pays it beside the delta of noise.
     scaled : bool
         Whether rule, profile and ball refer to vectors that a schema makes of the rows, not to the rows themselves.
     unit : str
@@ -141,8 +142,8 @@ class Part:
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("follows", self.follows)
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
-        if self.shift > 0.0 and (self.epsilon > 0.0 or self.delta > 0.0):
-            raise ArgumentError("a part states a shift or a price, not both. Leave out one of them.")
+        if self.shift > 0.0 and self.epsilon > 0.0:
+            raise ArgumentError("a part states a shift or an epsilon, not both. Leave out one of them.")
         if not isinstance(self.release, str) or not self.release.isprintable():
             raise ArgumentError("release is not printable text. Leave it out.")
         validate.instance("unit", self.unit, str, "Pass the name of a column, or leave it out.")
@@ -214,6 +215,11 @@ def survey_shift(spent: tuple[Part, ...]) -> float:
     shifts = [part.shift for part in spent if part.shift > 0.0]
     # Several shifts add in squares. The sum is rounded up.
     return shifts[0] if len(shifts) == 1 else math.hypot(*shifts) * (1.0 + 8 * ULP)
+
+
+def delta_of_names(spent: tuple[Part, ...]) -> float:
+    """The delta of names that surveys with a shift published. Each release planned from them pays it too."""
+    return sum_up(part.delta for part in spent if part.shift > 0.0)
 
 
 def own_limit(max_epsilon_if_kept: float | None, spent: tuple[Part, ...]) -> float | None:

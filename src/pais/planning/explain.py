@@ -86,7 +86,8 @@ def explain(plan: Plan) -> str:
 
 def _part_in_words(part: Part) -> str:
     if part.shift > 0.0:
-        return f"Gaussian shift {raised(part.shift)}, in the price of step 6"
+        names = f" and delta {raised(part.delta)} for names" if part.delta else ""
+        return f"Gaussian shift {raised(part.shift)}{names}, in the price of step 6"
     return price_in_words(part.to_dict())
 
 

@@ -265,6 +265,9 @@ class Survey(Carded):
         Privacy cost of the survey for each record (pure epsilon). Infinite for Gaussian noise.
     shift : float
         Gaussian shift of a record in all stages of the survey together; 0 for Laplace noise.
+    delta : float
+        Largest probability that the survey published a category which one person alone has. Every plan made from the
+        survey counts it in its own price.
     secure_randomness : bool
         False if a seed was given; then nothing here is private.
     above_noise : bool
@@ -303,6 +306,7 @@ class Survey(Carded):
     quantile_asked: bool = True
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
     shift: float = 0.0
+    delta: float = 0.0
     unit: Unit | None = None
     schema: Schema | None = None
     unclear_columns: tuple[str, ...] = ()
@@ -316,6 +320,7 @@ class Survey(Carded):
         object.__setattr__(self, "epsilon", math.inf if gaussian else validate.price_epsilon(self.epsilon))
         if self.shift > 0.0 and not gaussian:
             raise ArgumentError("a survey has a shift or an epsilon, not both. Pass epsilon=math.inf with a shift.")
+        object.__setattr__(self, "delta", validate.price_delta(self.delta))
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("above_noise", self.above_noise)
         validate.flag("quantile_asked", self.quantile_asked)
@@ -331,6 +336,7 @@ class Survey(Carded):
         return Part(
             what="survey" if self.above_noise else "survey (too few rows for its price)",
             epsilon=0.0 if self.shift > 0.0 else self.epsilon,
+            delta=self.delta,
             secure_randomness=self.secure_randomness,
             release=self.name,
             shift=self.shift,
@@ -402,6 +408,7 @@ class Survey(Carded):
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
+            "delta": self.delta,
             "above_noise": self.above_noise,
             "unclear_columns": list(self.unclear_columns),
             "skewed_columns": list(self.skewed_columns),
@@ -428,6 +435,7 @@ class Survey(Carded):
             norms=NormDistribution.from_dict(described["norms"]),
             epsilon=validate.positive_or_infinite("epsilon", files.number(described["epsilon"])),
             shift=described["shift"],
+            delta=described["delta"],
             secure_randomness=secure,
             above_noise=described["above_noise"],
             name=described["name"],
@@ -628,7 +636,7 @@ class Stages:
     """The stages of a survey, in their order, and its noise, which is fixed before a row is read.
 
     `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey. `delta`
-    is that of names which a survey with an epsilon publishes.
+    is that of names which the survey publishes.
 
     Notes
     -----

@@ -213,7 +213,8 @@ class TotalsStage(NameStage):
         totals = rows.total(mechanism.add).reshape(*(column.n_levels for column in mechanism.by), -1)
         # The last place is that of cells which are "other".
         totals = np.moveaxis(totals, self.place, 0)[:-1]
-        return table, totals.reshape(len(totals), -1, mechanism.places[-1].stop)
+        # A table without any name has no rows here. The other groups still have to be counted.
+        return table, totals.reshape(len(totals), math.prod(totals.shape[1:-1]), totals.shape[-1])
 
     def release(  # type: ignore[override]
         self, totals: tuple[_NamesOfPeople, IntArray], engine: Engine, noise: SurveyNoise, bits: BitSource

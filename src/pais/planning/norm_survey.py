@@ -193,6 +193,7 @@ def survey_of(findings: Findings, quantile: float | None = None) -> Survey:
         schema=engine.schema,
         unclear_columns=tuple(name for name, column in columns.items() if not column.clear),
         skewed_columns=tuple(name for name, column in columns.items() if column.clear and column.is_skewed),
+        delta=0.0 if findings.part is None else findings.part.delta,
         categories=tuple(
             CategoriesFound(name, len(found.names) + found.n_left_out, found.n_left_out, found.selection.half_found)
             for name, found in findings.found.get("names", {}).items()

@@ -22,6 +22,7 @@ from pais.accounting.certificate import ONE_ROW, Certificate, Release, digest, v
 from pais.accounting.part import (
     Part,
     certified_price,
+    delta_of_names,
     delta_of_release,
     own_limit,
     require_one_unit,
@@ -238,7 +239,8 @@ class Plan(Carded):
         Certified epsilon of this release for a record, given that it was kept in the sample.
     certified_delta : float, optional
         The delta that is certified and charged, if it is larger than `delta`. It is larger when delta was chosen from a
-        surveyed number of rows; it is then the largest delta that could have been chosen. None means `delta`.
+        surveyed number of rows; it is then the largest delta that could have been chosen. It includes the delta of
+        names that a survey in `spent` published. None means `delta` and that of such names.
     delta_basis : str
         How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     columns : tuple of str, optional
@@ -321,10 +323,13 @@ class Plan(Carded):
                 "prove it and set protects_units: see the guide."
             )
         delta = validate.target_delta(self.delta)
-        charged = delta if self.certified_delta is None else validate.target_delta(self.certified_delta)
-        if charged < delta:
+        names = delta_of_names(self.spent)
+        least = validate.target_delta(sum_up([delta, names]))  # [note: names-18]
+        charged = least if self.certified_delta is None else validate.target_delta(self.certified_delta)
+        if charged < least:
+            found = f", and a survey found names with delta={names!r}" if names else ""
             raise ArgumentError(
-                f"certified_delta={charged!r} is below delta={delta!r}. Pass at least delta, or leave it out."
+                f"certified_delta={charged!r} is below delta={delta!r}{found}. Pass at least {least!r}, or leave it out."
             )
         validate.text("delta_basis", self.delta_basis)
         budget = None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
@@ -349,7 +354,7 @@ class Plan(Carded):
             "release_delta": release_delta,
             "epsilon_if_kept": price.epsilon_if_kept,
             "max_epsilon_if_kept": validate.kept_limit(self.max_epsilon_if_kept, finite=True),
-            "certified_delta": None if self.certified_delta is None else charged,
+            "certified_delta": None if self.certified_delta is None and charged == delta else charged,
             "price": replace(price, delta=charged, unit=unit, scaled=self.schema is not None),
             "_profile": profile,
         }
@@ -610,6 +615,7 @@ class Fit(Carded):
                 norms=plan.norms,
                 epsilon=math.inf if price.shift > 0.0 else price.epsilon,
                 shift=price.shift,
+                delta=price.delta,
                 secure_randomness=price.secure_randomness,
                 above_noise=price.what == "survey",
                 name=price.release,

@@ -17,7 +17,7 @@ from pais._base import validate
 from pais._base.lattice import WIDEST
 from pais._base.randomness import RandomState
 from pais.accounting.certificate import Release
-from pais.accounting.part import Part, delta_of_release, own_limit, survey_shift, what_is_left
+from pais.accounting.part import Part, delta_of_names, delta_of_release, own_limit, survey_shift, what_is_left
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.data.schema import Schema
@@ -54,7 +54,7 @@ _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.0
 _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 
 # What a plan with such categories adds to the words on how delta was chosen.
-_LESS = "; a tenth of it is for categories of one person alone"
+_LESS = "; a part of it is for categories of one person alone"
 
 # Categories of a column that are kept, the most frequent ones. A covariance matrix of 100 categories has 5,000 numbers.
 # Chosen by eye.
@@ -198,7 +198,7 @@ class Settings(ABC):
             share=share, columns=rows.schema.unlisted, delta=self.names_delta, most_names=_MOST_CATEGORIES
         )
         others = [replace(stage, share=(1.0 - share) * stage.share) for stage in stages.stages]
-        return replace(stages, stages=(names, *others), passes=stages.passes + 1)
+        return replace(stages, stages=(names, *others), passes=stages.passes + 1, delta=self.names_delta)
 
     def _origin(self, rows: Engine) -> Ball:
         """The ball about which the norms of rows are found; the center is None if it is to be found too."""
@@ -252,14 +252,22 @@ class Settings(ABC):
         """The part of delta that covers the categories of one person alone; 0 if all are listed."""
         return _NAMES_DELTA * self.price.delta if self.unlisted else 0.0
 
-    def delta_of_noise(self, delta: float) -> float:
-        """The delta that noise may have, for a delta that was chosen for all of the fit."""
-        return min(delta, what_is_left(self.price.delta, self.names_delta)) if self.unlisted else delta
+    def delta_of_noise(self, delta: float, names: float) -> float:
+        """The delta that noise may have, for a delta that was chosen for all of the fit, and that of categories."""
+        if names == 0.0:
+            return delta
+        left = what_is_left(self.price.delta, names)
+        if left <= 0.0:
+            raise MismatchError(
+                f"the survey found categories with delta={names!r}, which leaves nothing of delta={self.price.delta!r}. "
+                "Raise delta, or survey again."
+            )
+        return min(delta, left)
 
     @property
     def _largest_shift(self) -> float:
         """The Gaussian shift that all rows may have."""
-        return largest_shift(self.price.epsilon, self.delta_of_noise(self.price.delta))
+        return largest_shift(self.price.epsilon, self.delta_of_noise(self.price.delta, self.names_delta))
 
     @property
     def _names_shift(self) -> float:
@@ -304,7 +312,7 @@ class Settings(ABC):
         if self.unlisted:
             noise = SurveyNoise(shift=math.hypot(noise.shift, self._names_shift))
         # Raises if the survey would leave nothing for the rounds, before it is paid for.
-        delta_after(price.epsilon, self.delta_of_noise(price.delta), survey_shift=noise.shift)
+        delta_after(price.epsilon, self.delta_of_noise(price.delta, self.names_delta), survey_shift=noise.shift)
         return noise
 
     @property
@@ -428,14 +436,11 @@ class SampleSettings(Settings):
         """The delta that the noise has for the number of rows or units that a survey found."""
         n_units = most_units(facts.unit, facts.norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=True)
-        return self.delta_of_noise(delta.used)
+        return self.delta_of_noise(delta.used, delta_of_names(facts.spent))
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
-        # A plan from an earlier survey has the names that it found in its price too.
-        found = 0 if facts.survey is None else len(facts.survey.categories)
-        unlisted = max(self.unlisted, found)
-        settings = replace(self, epsilon=self.epsilon_after(facts.survey), unlisted=unlisted)
+        settings = replace(self, epsilon=self.epsilon_after(facts.survey))
         facts, radius_choice = settings._with_radius(facts, n_features)
         return settings.release_plan(
             ball=facts.ball,
@@ -484,7 +489,8 @@ class SampleSettings(Settings):
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         # Delta beyond that of the noise covers the categories that one person alone has. [note: names-17]
-        noise_delta = self.delta_of_noise(delta.used)
+        names_delta = delta_of_names(spent)
+        noise_delta = self.delta_of_noise(delta.used, names_delta)
         rounds_delta = delta_of_release(float(self.epsilon), noise_delta, spent)
         # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
         limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
@@ -503,7 +509,7 @@ class SampleSettings(Settings):
             spent=spent,
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             certified_delta=None if delta.certified == noise_delta else delta.certified,
-            delta_basis=delta.basis if delta.basis == STATED or not self.unlisted else f"{delta.basis}{_LESS}",
+            delta_basis=delta.basis if delta.basis == STATED or not names_delta else f"{delta.basis}{_LESS}",
             columns=columns,
             unit=unit,
             schema=schema,

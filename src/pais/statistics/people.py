@@ -149,7 +149,7 @@ class PeopleSettings(TotalSettings):
         if self.pure_names:
             assert self.max_groups_per_unit is not None
             names = PeopleStage(columns=self.unlisted, delta=self.names_delta, max_names=self.max_groups_per_unit)
-            return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2, delta=self.survey_delta)
+            return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2, delta=self.names_delta)
         bounds, norms, ends = self.bounds_share(rows, is_exact=self.recipe.power > 0), 0.0, 0.0
         if asked.stated is None:
             norms = (_SIZES_SHARE if asked.by_size else _OCTAVES_SHARE)[self.gaussian]
@@ -167,7 +167,7 @@ class PeopleSettings(TotalSettings):
             stages.append(CountStage(name="ends", share=ends / part, blocks=self._ends))  # [note: totals-10]
         if norms:
             stages.append(PeopleNorms(share=norms / part, settings=self, left=self.left(noise)))
-        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(self.unlisted))
+        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(self.unlisted), delta=self.names_delta)
 
     def _ends(self, schema: Schema | None) -> tuple[Block, ...]:
         bounded = self.fields(schema).bounded

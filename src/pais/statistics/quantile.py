@@ -544,7 +544,7 @@ class QuantileSettings(TableSettings):
             )
         if bounds:
             stages.append(ColumnBounds(share=1.0 - names / (names + bounds)))
-        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(names), delta=self.survey_delta)
+        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(names), delta=self.names_delta)
 
     def _steps(self, fields: Fields) -> dict[str, float | None]:
         """The step of each column; raises if a column has no quantiles."""

@@ -212,11 +212,6 @@ class TableSettings(ABC):
         return what_is_left(self.guarantee.delta, self.names_delta) if self.unlisted else self.guarantee.delta
 
     @property
-    def survey_delta(self) -> float:
-        """The delta of a survey with pure noise, which is charged before it finds names."""
-        return 0.0 if self.gaussian else self.names_delta
-
-    @property
     def price(self) -> Part:
         return Part(what=self.what, epsilon=self.guarantee.epsilon, delta=self.guarantee.delta)
 
@@ -454,13 +449,13 @@ class StatisticSettings(TableSettings):
                 ball=wide_ball(rows),
                 place=self.by.index(self.unlisted[0].name),
             )
-            return Stages(noise=noise, stages=(totals,), passes=3, delta=self.survey_delta)
+            return Stages(noise=noise, stages=(totals,), passes=3, delta=self.names_delta)
         if self.names_of_people:
             assert self.max_groups_per_unit is not None
             most, delta = self.max_groups_per_unit, self.names_delta
             names = PeopleStage(columns=self.unlisted, delta=delta, max_names=most, with_counts=False)
             noise = self.survey_noise(_PEOPLE_SHARE)
-            return Stages(noise=noise, stages=(names,), passes=2, delta=self.survey_delta)
+            return Stages(noise=noise, stages=(names,), passes=2, delta=self.names_delta)
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count
@@ -472,7 +467,7 @@ class StatisticSettings(TableSettings):
         if bounds:
             share = 1.0 - (self.names_share + count) / part
             stages.append(ColumnBounds(share=share, choose=self.chosen_bounds(noise)))
-        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(self.unlisted))
+        return Stages(noise=noise, stages=tuple(stages), passes=2 + bool(self.unlisted), delta=self.names_delta)
 
     def chosen_bounds(self, noise: SurveyNoise) -> Callable[[str, ColumnRange], ColumnRange] | None:
         """How the bounds of "auto" columns are chosen; None if they are to hold nearly all values."""
