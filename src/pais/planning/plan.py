@@ -329,7 +329,8 @@ class Plan(Carded):
         if charged < least:
             found = f", and a survey found names with delta={names!r}" if names else ""
             raise ArgumentError(
-                f"certified_delta={charged!r} is below delta={delta!r}{found}. Pass at least {least!r}, or leave it out."
+                f"certified_delta={charged!r} is below delta={delta!r}{found}. "
+                f"Pass at least {least!r}, or leave it out."
             )
         validate.text("delta_basis", self.delta_basis)
         budget = None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)

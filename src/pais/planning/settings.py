@@ -259,8 +259,8 @@ class Settings(ABC):
         left = what_is_left(self.price.delta, names)
         if left <= 0.0:
             raise MismatchError(
-                f"the survey found categories with delta={names!r}, which leaves nothing of delta={self.price.delta!r}. "
-                "Raise delta, or survey again."
+                f"the survey found categories with delta={names!r}, which leaves nothing of "
+                f"delta={self.price.delta!r}. Raise delta, or survey again."
             )
         return min(delta, left)
 

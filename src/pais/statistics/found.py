@@ -30,19 +30,23 @@ _MANY_GROUPS = 10_000
 def names_notes(facts: Findings, unit: Unit | None) -> list[str]:
     """For each column with unlisted names, how many people have to have a name so that it is probably shown."""
     many = "rows" if unit is None else people_word(unit.column)[1]
-    return [_note(name, found, many) for name, found in _found(facts).items()]
+    return [_note(name, found, many, people=unit is not None) for name, found in _found(facts).items()]
 
 
-def _note(name: str, found: FoundNames, many: str) -> str:
+def _note(name: str, found: FoundNames, many: str, *, people: bool) -> str:
     selection = found.selection
     text = (
         f"a name in {name!r} that fewer than about {rounded_up(selection.half_found)} {many} have is probably not "
         f"shown; its rows are in {OTHER!r}"
     )
-    if selection.max_names == 1 or isinstance(selection, CountLine):
+    if not people:
         return text
-    most = rounded_up(math.sqrt(selection.max_names) * selection.half_found)
-    return f"{text}. If these {many} have {selection.max_names} names or more each, it can take about {most} of them"
+    most = "one name" if selection.max_names == 1 else f"{selection.max_names} names"
+    text = f"{text}. Of {many} with more than {most}, {most} drawn at random count{'s' if most == 'one name' else ''}"
+    if isinstance(selection, CountLine) or selection.max_names == 1:
+        return f"{text}, so a name that many more {many} have may be missing too"
+    more = rounded_up(math.sqrt(selection.max_names) * selection.half_found)
+    return f"{text}. If these {many} have {most} or more each, it can take about {more} of them, or more"
 
 
 def names_cautions(facts: Findings, fields: Fields, unit: Unit | None) -> list[Caution]:

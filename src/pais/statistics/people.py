@@ -205,7 +205,7 @@ class PeopleSettings(TotalSettings):
             own = published.line.noise
             found = f"{law_in_words(own)} noise of scale {own.scale:.4g} on each total of a name that was found"
             noise = f"{found}, and {in_sentence(noise).replace('each total', f'that of {OTHER!r}')}"
-        notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
+        notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(values.ends(0.95)[0] > 0.0, fields)]
         texts = Texts(
             noise=f"{noise}. All rows of all {many} were used.",
             clipping=" ".join(filter(None, (asked.clipping(), clipping_in_words(fields, shares, spreads, plan.unit)))),
@@ -399,13 +399,24 @@ class PeopleStatistic:
 
     @property
     def condition(self) -> str:
-        """What the intervals of a single block take for granted: how much a person adds at most."""
+        """What the intervals take for granted: how much a person adds at most."""
+        one = people_word(self.unit.column)[0]
+        if self.stated is not None:
+            # What is stated is not known to hold, and what exceeds it is left out.
+            return self._limit(one, self.stated) if self.recipe.presence else _at_most(one, self.stated)
         if len(self.bounds) > 1 or math.isinf(self.bounds[0].reach):
             return ""
-        ((bound, field),), (one, _) = self._bounded, people_word(self.unit.column)
+        ((bound, field),) = self._bounded
+        if self.recipe.presence:
+            return self._limit(one, bound.reach)
         if field is None:
-            return f"if no {one} has more than {_count(bound.reach, 'row')}"
+            return _at_most(one, bound.reach)
         return f"if no {one} has more than {short(bound.reach * field.largest)}"
+
+    def _limit(self, one: str, norm: float) -> str:
+        """That a person is in at most as many groups as their norm allows; nothing if all groups are allowed."""
+        n_groups = norm**2 if self.gaussian else norm
+        return "" if n_groups >= self.n_groups else f"if no {one} is in more than {_count(round(n_groups), 'group')}"
 
     def cautions(self, spreads: Mapping[str, Spread]) -> list[Caution]:
         """Say if hardly any people stand out of the noise, or if a few may hold much of a total."""
@@ -479,6 +490,10 @@ class PeopleStatistic:
 def _count(number: float, noun: str, rest: str = "") -> str:
     """A number of things: "one row", "3 rows with a value of age"."""
     return f"one {noun}{rest}" if number == 1.0 else f"{number:,.6g} {noun}s{rest}"
+
+
+def _at_most(one: str, n_rows: float) -> str:
+    return f"if no {one} has more than {_count(n_rows, 'row')}"
 
 
 def _counting(number: float) -> str:
@@ -585,6 +600,9 @@ class _Estimates:
         noise, factor = self._noise(level), special.ndtri(0.5 + 0.5 * level)
         below, above = (np.hypot(noise, factor * np.hypot(self.spread, hidden)) for hidden in self.hidden)
         low, high = self.totals - below, self.totals + above
+        # A total below 0 is the noise of a small one: its interval reaches as far as that of 0.
+        positive = np.concatenate([np.full(block.size, not block.is_signed) for block in self.mechanism.blocks])
+        high = np.where(positive & (self.totals < 0.0), above, high)
         if self.published is not None:
             low[:-1], _ = self.published.ends(low[:-1], high[:-1], level, is_linear=True)
         return self._table(np.maximum(low, self.least - noise)), self._table(np.minimum(high, self.most + noise))

@@ -432,5 +432,6 @@ def _whole(count: float) -> str:
 
 
 def _first(lines: list[tuple[str, str]], what: str) -> list[tuple[str, str]]:
+    """The first lines and the last one, which may be that of "other"."""
     left = len(lines) - _MOST_LINES
-    return [*lines[:_MOST_LINES], ("…", f"{left} more {what}")] if left > 0 else lines
+    return [*lines[: _MOST_LINES - 1], ("…", f"{left} more {what}"), lines[-1]] if left > 0 else lines

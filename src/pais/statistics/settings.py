@@ -60,6 +60,7 @@ from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.result import Interval, Statistic, Texts
 from pais.statistics.table import Caution, Fields, Selection, combined
 from pais.statistics.uncertainty import (
+    CLEAR,
     BeyondBounds,
     EndCounts,
     Uncertainty,
@@ -296,7 +297,7 @@ class TableSettings(ABC):
             delta=self.noise_delta,
             # Delta beyond that of the noise covers the names that one person alone has. [note: names-10]
             certified_delta=self.guarantee.delta if self.unlisted and self.gaussian else None,
-            delta_basis=self.guarantee.basis,
+            delta_basis=self.guarantee.basis if self.gaussian else PURE_NOISE,
             spent=facts.spent,
             unit=rows.unit,
             schema=rows.schema,
@@ -601,7 +602,7 @@ def _texts(
     if recipe.counts_clipped:
         notes = notes_of(shares, fields)
     else:
-        notes = [empty_note(uncertainty.estimates(), uncertainty.standard_errors(), fields)]
+        notes = [empty_note(uncertainty.estimates() > CLEAR * uncertainty.standard_errors(), fields)]
     kept = "All rows were used."
     if not plan.rule.keeps_all:
         rate = plan.rule.smallest_probability(plan.ball.radius)

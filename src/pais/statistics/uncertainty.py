@@ -182,7 +182,7 @@ def noise_quantiles(law: NoiseLaw, levels: FloatArray) -> FloatArray:
 
 
 # A count stands out of the noise if it is above this many standard errors.
-_CLEAR = 3.0
+CLEAR = 3.0
 
 
 def lost_cautions(lost: NDArray[np.bool_], fields: Fields) -> list[Caution]:
@@ -216,9 +216,9 @@ def lost_cautions(lost: NDArray[np.bool_], fields: Fields) -> list[Caution]:
     return [Caution(text, QualityWarning) for text in texts]
 
 
-def empty_note(estimates: FloatArray, errors: FloatArray, fields: Fields) -> str:
-    """What a count says if noise hides the rows of all groups; nothing if it does not."""
-    if fields.groups is None or np.any(estimates > _CLEAR * errors):
+def empty_note(clear: NDArray[np.bool_], fields: Fields) -> str:
+    """What a count says if noise hides the rows of all groups; nothing if any stand out of it."""
+    if fields.groups is None or np.any(clear):
         return ""
     if not fields.listed_by:
         return "no rows of any group stand out of the noise: there are too few for this epsilon"
