@@ -58,15 +58,23 @@ FIRST_ROOM = "kmeans"
 
 def public_names() -> dict[str, list[str]]:
     """Paths such as `pais.data.ball.Ball` of all public names, by room, read from the source without importing it."""
-    tree = ast.parse((ROOT / "src" / "pais" / "__init__.pyi").read_text(encoding="utf-8"))
     rooms: dict[str, list[str]] = {}
-    for node in tree.body:
-        assert isinstance(node, ast.ImportFrom)
-        assert node.module is not None
+    for node in imports("__init__.pyi"):
+        if node.module is None:  # a room that is public as a whole, such as pais.training
+            for alias in node.names:
+                inside = imports(f"{alias.name}/__init__.py")
+                rooms[alias.name] = [f"{one.module}.{name.name}" for one in inside for name in one.names]
+            continue
         room = node.module.split(".")[0].strip("_")
         rooms.setdefault(room, []).extend(f"pais.{node.module}.{alias.name}" for alias in node.names)
     ordered_rooms = sorted(rooms.items(), key=lambda item: (item[0] != FIRST_ROOM, item[0]))
     return {room: sorted(paths, key=lambda path: path.rpartition(".")[2]) for room, paths in ordered_rooms}
+
+
+def imports(path: str) -> list[ast.ImportFrom]:
+    """The imports of a module of the package, read without importing it."""
+    tree = ast.parse((ROOT / "src" / "pais" / path).read_text(encoding="utf-8"))
+    return [node for node in tree.body if isinstance(node, ast.ImportFrom)]
 
 
 def sentence_of(room: str) -> str:
@@ -84,7 +92,13 @@ def reference_page(room: str, paths: list[str]) -> str:
 
 
 def reference_index(rooms: dict[str, list[str]]) -> str:
-    lines = ["# Reference", "", "Every public name, by the room it comes from. All are imported from `pais`.", ""]
+    lines = [
+        "# Reference",
+        "",
+        "Every public name, by the room it comes from. Names of `training` are imported",
+        "from `pais.training`, all others from `pais`.",
+        "",
+    ]
     lines += ["| room | names |", "|---|---|"]
     for room, paths in rooms.items():
         names = ", ".join(f"`{path.rpartition('.')[2]}`" for path in paths)
