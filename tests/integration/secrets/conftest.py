@@ -26,7 +26,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     """Secrets, to which every sample and every round of k-means adds its true sizes, distances and sums."""
     known = Secrets()
     begin, assign, prepare = WeightedSample.__init__, RowGrid.assign, ResidualSample.__init__
-    total = residual._total
+    total = RowGrid.total
     unit: dict[str, float] = {}
 
     def drawn(self: WeightedSample, content: WeightedRows, **rest: Any) -> None:
@@ -56,7 +56,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     monkeypatch.setattr(WeightedSample, "__init__", drawn)
     monkeypatch.setattr(RowGrid, "assign", assigned)
     monkeypatch.setattr(ResidualSample, "__init__", prepared)
-    monkeypatch.setattr(residual, "_total", added)
+    monkeypatch.setattr(RowGrid, "total", added)
     # Noisy counts in steps of 2**-10 would now and then equal one of the many true counts by chance.
     steps_of = residual.Steps.of
     monkeypatch.setattr(
