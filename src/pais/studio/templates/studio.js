@@ -12,7 +12,9 @@ function show(html) {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const part of all("[data-live]")) {
     const other = page.getElementById(part.id);
-    if (!other || part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
+    // A form that is on its way stays: the browser submits no form that was taken out of the page.
+    if (!other || part.querySelector("[data-sent]")) continue;
+    if (part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
     if (part.id === "column-list" && sameColumns(part, other)) continue;
     if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
   }
