@@ -53,6 +53,13 @@ class Table:
     is_csv: bool = False
     problem: str = ""
 
+    def doubt(self, stated: Stated) -> str:
+        """What the type of a column says against a fact."""
+        kind = self.types.get(stated.name)
+        if stated.kind == "bool" and kind in ("text", "date"):
+            return "This reads yes and no, true and false, 1 and 0. Choose “one of a list” for other words, no first."
+        return "The first cells look like text." if stated.kind in ("bounds", "auto") and kind == "text" else ""
+
 
 def table_at(path: Path, stated: Mapping[str, str]) -> Table:
     """Look at a file. What is recognised is only shown: a release uses what is stated."""

@@ -79,7 +79,7 @@ def test_python_and_command_repeat_the_release(
     assert ours["values_sha256"] == theirs["values_sha256"]
     assert (ours["epsilon"], ours["delta"]) == (theirs["epsilon"], theirs["delta"])
     # The page has named this price before.
-    found_price = studio.rehearsals.predict(question, 1500, 2)
+    found_price = studio.rehearsals.predict(question)
     assert found_price is not None
     assert ours["epsilon"] <= question.arguments["epsilon"]
     assert ours["epsilon"] == pytest.approx(question.arguments["epsilon"], rel=1e-12)
@@ -95,7 +95,7 @@ def test_a_question_is_predicted(name: str, client: Client, studio: Studio) -> N
     assert page.status == 200
     assert "Predicted error" in page.text
     assert "The ledger before and after" in page.text
-    found = studio.rehearsals.predict(studio.question, 1500, 2)
+    found = studio.rehearsals.predict(studio.question)
     assert found is not None
     assert found.lines
     for line in found.lines:
@@ -134,10 +134,10 @@ def test_the_release_is_the_shown_code_and_its_files_can_be_downloaded(
 
 def test_predicted_errors_shrink_as_epsilon_grows_and_agree_with_many_releases(studio: Studio, client: Client) -> None:
     client.fill()
-    tables, errors = made_up(studio.question, 1500, 2)[0], []
+    tables, errors = made_up(studio.question)[0], []
     for epsilon in (0.5, 1.0, 2.0):
         client.post("/save", form="budget", epsilon=str(epsilon))
-        found = Rehearsals().predict(studio.question, 1500, 2)
+        found = Rehearsals().predict(studio.question)
         assert found is not None
         errors.append(float(found.lines[0].error.lstrip("±")))
     assert errors[0] > errors[1] > errors[2]
@@ -150,17 +150,20 @@ def test_predicted_errors_shrink_as_epsilon_grows_and_agree_with_many_releases(s
 
 def test_a_made_up_table_follows_what_is_stated_and_nothing_else(studio: Studio, client: Client, place: Path) -> None:
     client.fill(by=["region"])
-    before = made_up(studio.question, 1500, 2)
+    before = made_up(studio.question)
     rows = (place / "people.csv").read_text().splitlines()
     (place / "people.csv").write_text("\n".join([rows[0], *["9,99,1,1,true,south,1,x,y"] * 50]) + "\n")
-    after = made_up(studio_in(place).question, 1500, 2)
+    after = made_up(studio_in(place).question)
     assert before[0].equals(after[0])
-    table, people, capped = before
-    assert (people, capped, table.num_rows) == (1500, False, 3000)
+    table, people = before
+    assert people == 1500
+    assert 1.9 < table.num_rows / people < 2.1
     assert set(table.column("region").to_pylist()) <= {"north", "south", "east"}
     ages = np.array(table.column("age"))
     assert 18 <= ages.min() < ages.max() <= 100
-    assert made_up(studio.question, 10**9, 2)[2]
+    client.post("/save", form="file", unit="person_id", people="1.000.000.000", rows_each="2")
+    assert studio.question.n_people == 10**9
+    assert made_up(studio.question)[1] == 30_000
 
 
 WRONG = [
@@ -323,7 +326,7 @@ def test_the_page_of_the_check_is_marked_and_for_the_owner_alone(client: Client)
     client.fill()
     page = client.get("/check")
     assert "Not private" in page.text
-    assert "not private: age" in page.text
+    assert "<li>age: every cell fits" in page.text
     assert page.headers["cache-control"] == "no-store"
 
 

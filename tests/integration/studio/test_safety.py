@@ -18,8 +18,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pais.studio.app import FORMS, Studio
-from pais.studio.guard import MOST_BYTES
+from pais.studio.app import FORMS, MOST_BYTES, Studio
 from tests.integration.studio.conftest import PORT, SECRETS, TOKEN, Client, Served, message_in, studio_in
 
 PATHS = (

@@ -116,7 +116,7 @@ function fit() {
 }
 function changed(event, milliseconds) {
   const field = event.target;
-  const form = field.closest("form[data-save]");
+  const form = field.closest("form[data-save], form[data-keep]");
   if (!form || !field.name) return;
   const [part, ...name] = field.name.split(":");
   if (name.length && part !== "use" && field.value) {
