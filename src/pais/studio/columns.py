@@ -38,7 +38,7 @@ KINDS = {
 
 # The first bytes and cells of a CSV file that show how it is written, as in `data.engines.files`; and the share of the
 # cells that must have a type for the page to name it. Chosen by eye.
-_FIRST_BYTES, _FIRST_CELLS, _MOST = 1 << 18, 1000, 0.8
+_FIRST_BYTES, _FIRST_CELLS, _MOST = 1 << 18, 1000, 0.5
 
 _TRUTHS = ["true", "false", "yes", "no"]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pais.data.kinds import Bounds, Categories, Column, Dates, Intervals, Names, Scale
 from pais.data.schema import Schema
 from pais.data.units import people_word
-from pais.show.text import date_text, value_text
+from pais.show.text import date_text, percent, value_text
 from pais.studio.question import MODELS, Question
 
 #: The made-up table has at most this many rows, so that a rehearsal takes well under a second.
@@ -234,6 +234,6 @@ def _verdict(question: Question, result: Any, lines: list[Line]) -> str:
     clear = sum(line.share < 0.5 for line in lines)
     shares = sorted(line.share for line in lines)
     middle = shares[len(shares) // 2] if shares else math.inf
-    size = f"; half of them are within {100 * middle:.2g} %" if middle < 10 else ""
+    size = f"; half of them are within {percent(middle)}" if middle < 10 else ""
     number = "All values are" if clear == len(lines) else f"{clear} of {len(lines)} values are"
     return f"{number} readable above the noise{size}."

@@ -55,7 +55,8 @@ function send() {
         if (!answer.ok) throw new Error(html);
         if (!pending.size) { show(html); say("Saved."); predict(); }
       } catch (error) {
-        say("Not saved: the studio does not answer. Start it again, and open its new address.");
+        mine.filter(([key]) => !pending.has(key)).forEach(([key, one]) => pending.set(key, one));
+        return say("Not saved: the studio does not answer. Start it again, and open its new address.");
       }
     }
   });
@@ -74,7 +75,7 @@ async function predict() {
     const answer = await fetch("/prediction", { signal: mine.signal });
     if (answer.status === 200) $("#prediction").innerHTML = await answer.text();
   } catch (error) {
-    if (error.name !== "AbortError") say("The studio does not answer.");
+    if (error.name !== "AbortError" && !pending.size) say("The studio does not answer.");
   }
   if (mine === predicting) $("#prediction").setAttribute("aria-busy", "false");
 }
@@ -84,8 +85,9 @@ async function watch() {
     const html = await (await fetch("/progress")).text();
     const text = new DOMParser().parseFromString(html, "text/html");
     if (!text.querySelector("progress")) { location.hash = "release"; location.reload(); return; }
-    if (!$("#progress").contains(document.activeElement)) $("#progress").innerHTML = html;
-  } catch (error) { say("The studio does not answer. The release goes on."); }
+    // The button stays, so that no click on it is lost.
+    all("#progress .now").forEach((part, place) => part.replaceChildren(...all(".now", text)[place].childNodes));
+  } catch (error) { if (!pending.size) say("The studio does not answer. The release goes on."); }
   setTimeout(watch, 500);
 }
 function slide() {
