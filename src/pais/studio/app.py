@@ -279,12 +279,10 @@ class Studio:
         return RedirectResponse("/#release", 303)
 
     def progress(self, request: Request, form: Form) -> Response:
-        jobs, ledger = self.store.jobs(), None
+        job, ledger = next(iter(self.store.jobs()), None), None
         with contextlib.suppress(PaisError):
             ledger = opened(self.ledger_path)
-        job = jobs[0] if jobs else None
-        charged = job is not None and job.charged(ledger)
-        return _page("progress", job=job, charged=charged)
+        return _page("progress", job=job, charged=job is not None and job.charged(ledger))
 
     def file(self, request: Request, form: Form) -> Response:
         """A file of a release: its name is one of a list, and the release one of those in the directory."""

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from pais._base.validate import attempt
 from pais.data.dialect import CSVFile, Dialect, first_line, is_csv, is_read, likely_forms, open_csv, recognised
 from pais.data.engines.files import files_of
-from pais.data.kinds import Groups
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.errors import ArgumentError, PaisError
@@ -230,8 +229,6 @@ def literal(value: Any) -> str:
     """A value as Python text."""
     if value is bool:
         return "bool"
-    if isinstance(value, (Groups, str)) or value is None:
-        return repr(value)
     if isinstance(value, float):
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, Mapping):

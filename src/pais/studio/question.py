@@ -149,10 +149,7 @@ class Question:
     def command(self) -> str:
         """The same release as a command."""
         name = MODELS[self.kind][1] if self.is_model else self.function.replace("_", "-")
-        options: dict[str, Any] = {
-            "columns": "columns.yaml" if self.columns else None,
-            "by": "by.yaml" if self.by else None,
-        }
+        options: dict[str, Any] = {name.removesuffix(".yaml"): name for name in self.files}
         options |= {key: value for key, value in self.arguments.items() if key not in options}
         options |= {"ledger": self.ledger, **self.dialect, "out": "out" if self.is_model else "values.csv"}
         if self.is_model:

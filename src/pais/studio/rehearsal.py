@@ -147,6 +147,8 @@ class Rehearsals:
                 exact = question.call(table, random_state=0, epsilon=_EXACT)
                 self._exact[key] = _exact_values(question, exact, values)
             known = self._exact.get(key, {})
+        # A list has no deviation, and so no line for it.
+        values = [one for one in values if math.isfinite(one[1])]
         lines = [_line(label, value, error, known.get(label), scale) for label, value, error, scale in values]
         certificate = result.certificate_ if question.is_model else result.certificate
         who = people_word(question.unit)[1] if question.unit else "rows"

@@ -15,7 +15,7 @@ function show(html) {
     // A form that is on its way stays: the browser submits no form that was taken out of the page.
     if (!other || part.querySelector("[data-sent]")) continue;
     if (part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
-    if (part.id === "column-list" && sameColumns(part, other)) continue;
+    if (part.id === "column-list" ? sameColumns(part, other) : part.querySelector("[data-keep]") && other.querySelector("[data-keep]")) continue;
     if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
   }
   all(".columns .problem[id]", page).forEach((note) => {
