@@ -39,6 +39,9 @@ MODELS = {
     "pca": ("DPPCA", "pca", "principal components", "components_frame"),
 }
 
+#: What a column that a model predicts may hold.
+TARGETS = {"linear": ("bounds", "auto", "other"), "logistic": ("bool", "categories", "other")}
+
 #: What a user chooses for `unit` if each row is one person.
 EACH_ROW = "\t"
 
@@ -191,7 +194,7 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
     grouped = fields.texts("by") if kind == "statistics" else []
     taken = [fields.column(name) for name in table.names if name != unit]
     by = tuple(one for one in taken if one.name in grouped)
-    one_target = fields.text("target") if kind in ("linear", "logistic") else ""
+    one_target = fields.text("target") if kind in TARGETS else ""
     columns = tuple(
         one for one in taken if one.kind != "names" and (one.use or one.name == one_target) and one not in by
     )
@@ -209,10 +212,11 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
         problems["columns"] = "No column takes part yet. Tick the columns to use, and say what they hold."
     if by:
         arguments["by"] = {one.name: facts[one.name] for one in by if one.name in facts}
-    if one_target:
+    if one_target and fields.column(one_target).kind in TARGETS[kind]:
         arguments["target"] = one_target
-    elif kind in ("linear", "logistic"):
-        problems["target"] = "Choose the column to predict."
+    elif kind in TARGETS:
+        what = "numbers" if kind == "linear" else "yes or no, or one of a list"
+        problems["target"] = f"Choose the column to predict: {what}, as you state in step 2."
     _own(fields, kind, function, arguments, problems)
     if unit and unit != EACH_ROW:
         arguments["unit"] = unit

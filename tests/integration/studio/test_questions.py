@@ -243,6 +243,8 @@ WRONG = [
     ("columns", {"kind:age": "names", "use:age": "on"}, "No column takes part"),
     ("columns", {}, "No column takes part"),
     ("question", {"question": "linear"}, "Choose the column to predict"),
+    ("question", {"question": "linear", "target": "region"}, "Choose the column to predict: numbers"),
+    ("question", {"question": "logistic", "target": "income"}, "Choose the column to predict: yes or no"),
     ("question", {"question": "kmeans", "n_clusters": "many"}, "Write a whole number"),
     ("question", {"question": "kmeans", "n_clusters": "-3"}, "Write a whole number"),
     ("question", {"question": "pca", "n_components": "2.5"}, "Write a whole number"),
