@@ -236,6 +236,6 @@ def _verdict(question: Question, result: Any, lines: list[Line]) -> str:
     clear = sum(line.share < 0.5 for line in lines)
     shares = sorted(line.share for line in lines)
     middle = shares[len(shares) // 2] if shares else math.inf
-    size = f"; half of them are within {percent(middle)}" if middle < 10 else ""
+    size = f"; half of them are within {percent(float(f'{middle:.2g}'))}" if middle < 10 else ""
     number = "All values are" if clear == len(lines) else f"{clear} of {len(lines)} values are"
     return f"{number} readable above the noise{size}."
