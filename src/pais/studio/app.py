@@ -135,9 +135,6 @@ class Studio:
 
     # -- what the page does
 
-    def home(self, request: Request, form: Form) -> Response:
-        return self.page()
-
     def save(self, request: Request, form: Form) -> Response:
         """Keep what was typed, right or wrong. A script sends one field, and gets the page; a form sends all."""
         step = _one(form, "form")
@@ -301,7 +298,8 @@ class Studio:
 
     @cached_property
     def app(self) -> Starlette:
-        get = {"/": self.home, "/columns.yaml": self.yaml, "/prediction": self.prediction, "/check": self.check}
+        get: dict[str, Handler] = {"/": lambda request, form: self.page(), "/columns.yaml": self.yaml}
+        get |= {"/prediction": self.prediction, "/check": self.check}
         get |= {"/progress": self.progress, "/releases/{job}/{name}": self.file}
         get |= dict.fromkeys(_STATIC, self.static)
         post = {"/save": self.save, "/paste": self.paste, "/ledger": self.ledger, "/confirm": self.confirm}

@@ -31,9 +31,13 @@ KINDS = {
     "auto": "number, bounds found privately",
     "bool": "yes or no",
     "categories": "one of a list",
-    "names": "names found privately (for groups)",
+    "names": "one of a list found privately",
+    "names-alike": "found privately, in any case",
     "other": "ranges, periods, other",
 }
+
+# The kinds whose values are found privately, as a file for --columns has them.
+_NAMES = {"names": "names()", "names-alike": "names(strip,casefold)"}
 
 # The first bytes and cells of a CSV file that show how it is written, as in `data.engines.files`; and the share of the
 # cells that must have a type for the page to name it. Chosen by eye.
@@ -155,7 +159,7 @@ class Stated:
         if self.kind == "categories":
             mark = "\n" if "\n" in self.values else "|" if "|" in self.values else ","
             return [text.strip() for text in self.values.split(mark) if text.strip()]
-        return {"names": "names()", "other": self.values.strip()}.get(self.kind, self.kind)
+        return {**_NAMES, "other": self.values.strip()}.get(self.kind, self.kind)
 
     def fact(self, read: ReadFact) -> Any:
         """The fact as the package takes it. Raises `ArgumentError` with a message for the user."""
@@ -204,10 +208,9 @@ def _of_fact(name: str, fact: Any) -> Stated:
     if isinstance(fact, list):
         return Stated(name, True, "categories", values="\n".join(map(str, fact)))
     text = str(fact).strip()
-    if text in ("auto", "bool"):
-        return Stated(name, True, text)
-    if re.fullmatch(r"names\s*\(\s*\)|names", text):
-        return Stated(name, True, "names")
+    kinds = {"auto": "auto", "bool": "bool", "names": "names", **{words: kind for kind, words in _NAMES.items()}}
+    if (squeezed := re.sub(r"\s", "", text)) in kinds:
+        return Stated(name, True, kinds[squeezed])
     if text.startswith("[") and text.endswith("]"):
         return Stated(name, True, "categories", values="\n".join(text[1:-1].split("|")))
     bounds = re.fullmatch(r"([^:(]+):([^:]+)", text)

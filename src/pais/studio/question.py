@@ -195,9 +195,7 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
     taken = [fields.column(name) for name in table.names if name != unit]
     by = tuple(one for one in taken if one.name in grouped)
     one_target = fields.text("target") if kind in TARGETS else ""
-    columns = tuple(
-        one for one in taken if one.kind != "names" and (one.use or one.name == one_target) and one not in by
-    )
+    columns = tuple(one for one in taken if (one.use or one.name == one_target) and one not in by)
     if function in WITHOUT_COLUMNS:
         columns = ()
     facts: dict[str, Any] = {}

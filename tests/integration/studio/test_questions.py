@@ -25,6 +25,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "mean": {},
     "mean by region": {"by": ["region"]},
     "mean by two columns": {"by": ["region", "premium"]},
+    "mean, list found": {"found": "ward"},
+    "segments, list found": {"question": "kmeans", "n_clusters": "3", "found": "ward"},
     "sum": {"statistic": "sum"},
     "count people by names": {"statistic": "count_people", "by": ["ward"]},
     "count": {"statistic": "count"},
@@ -44,6 +46,8 @@ def filled(client: Client, name: str) -> Client:
     client.fill(**QUESTIONS[name])
     if name == "count people by names":
         client.post("/save", form="columns", only="kind:ward", **{"kind:ward": "names"})
+    if found := QUESTIONS[name].get("found"):
+        client.post("/paste", yaml=f"{found}: {'names()' if name == 'mean, list found' else 'names(strip, casefold)'}")
     if name == "linear, gaps filled":  # the middle of bounds that are to be found is not known
         client.post("/save", form="columns", only="use:visits")
     if name == "quantile":
@@ -240,7 +244,6 @@ WRONG = [
     ("columns", {"kind:age": "categories", "use:age": "on", "values:age": "a|a"}, "twice"),
     ("columns", {"kind:age": "other", "use:age": "on", "values:age": "ranges(3)"}, "age"),
     ("columns", {"kind:age": "other", "use:age": "on", "values:age": "ranges(x)"}, "not understood"),
-    ("columns", {"kind:age": "names", "use:age": "on"}, "No column takes part"),
     ("columns", {}, "No column takes part"),
     ("question", {"question": "linear"}, "Choose the column to predict"),
     ("question", {"question": "linear", "target": "region"}, "Choose the column to predict: numbers"),
