@@ -27,7 +27,7 @@ _EXACT = 1e4
 # narrower in each column by up to this factor. Bounds to be found are those of a skewed column. Categories have shares
 # as 1, 1/2, 1/3 and so on, more or less by this part in each group. The gamma law of this shape makes rows each vary.
 # Set on 84 questions about three tables, where errors differ from those of a release by a factor of 1.5 in the mean.
-_GROUPS, _APART, _SPREAD, _WIDTH, _SKEW, _NAMES, _MIX, _SHAPE = 5, 0.2, 0.05, 2.0, 0.25, "ABCDEFGHIJKL", 0.8, 3.0
+_GROUPS, _APART, _SPREAD, _WIDTH, _SKEW, _NAMES, _MIX, _SHAPE = 5, 0.2, 0.05, 2.0, 0.25, "ABCDEFGH", 0.8, 3.0
 
 # What stands for the scale of a date, which is a number of days.
 _DATE = -1.0
