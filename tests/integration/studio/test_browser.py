@@ -198,6 +198,15 @@ def test_the_budget_that_is_typed_survives_a_reload(page: Page, web: Served) -> 
     assert not web.studio.ledger_path.exists()
 
 
+def test_the_page_of_a_refusal_is_reloaded_without_sending_it_again(page: Page, web: Served) -> None:
+    page.press("#ask")
+    assert "Something is still missing" in page.text("#message")
+    page.driver.refresh()
+    page.until(lambda: page.one("#slider"))
+    assert page.text("#message") == ""
+    assert page.driver.current_url == page.address + "/"
+
+
 def test_a_click_right_after_typing_is_not_lost(page: Page, web: Served) -> None:
     """The save of the last field replaces parts of the page, but not the form that is on its way."""
     page.fill()

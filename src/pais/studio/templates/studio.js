@@ -21,8 +21,7 @@ function show(html) {
   all(".columns .problem[id]", page).forEach((note) => {
     document.getElementById(note.id)?.replaceChildren(note.textContent);
   });
-  search();
-  fit();
+  [search, fit].forEach((start) => start());
 }
 function sameColumns(part, other) {
   const names = (root) => all("tr[data-name]", root).map((row) => row.dataset.name + row.querySelector(".type").textContent).join("\n");
@@ -182,4 +181,6 @@ function differs(field) {
   return field.checked !== field.defaultChecked || (field.matches("[type=checkbox], [type=radio]") ? false : field.value !== field.defaultValue);
 }
 all("form[data-save] [name]").filter(differs).forEach((target) => changed({ target }, 0));
+// The page of a form that was refused can be reloaded like any other.
+if (location.pathname !== "/") history.replaceState(null, "", "/");
 [slide, search, fit, predict, watch].forEach((start) => start());
