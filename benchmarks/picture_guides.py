@@ -1,8 +1,9 @@
-"""The pictures of the guides: segments, principal components, and the tops of reports.
+"""The pictures of the guides: segments, principal components, the tops of reports, and the studio.
 
-``python -m benchmarks.picture_guides`` writes segments-*.png, pca.png and *-report.png to docs/guide in about a minute.
-The pictures of segments show the model of docs/guide/segments.md: the Python blocks of the page are run. It needs the
-`plots` extra, and Chromium for the pictures of reports.
+``python -m benchmarks.picture_guides`` writes segments-*.png, pca.png, *-report.png and studio-*.png to docs/guide in
+about two minutes; with ``--studio``, those of the studio alone. The pictures of segments show the model of
+docs/guide/segments.md: the Python blocks of the page are run. It needs the `plots` extra, and Chromium for the pictures
+of reports; for those of the studio also ChromeDriver and selenium.
 
 NOT PRIVATE: the draws are seeded, so that the pictures can be drawn again. The rows are made up.
 """
@@ -10,8 +11,13 @@ NOT PRIVATE: the draws are seeded, so that the pictures can be drawn again. The 
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -20,6 +26,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 import pais
 from benchmarks.data import DELTA, FloatArray
@@ -120,10 +127,82 @@ def figure_of(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=130, layout="constrained", facecolor="white")
 
 
+STATED = "age: 18:100\nincome: 0:250000\nvisits: 0:50\npremium: bool\nregion: [north, south, east, west]\n"
+
+#: What a user does in the first three steps and before the fourth, as a script of the page.
+STEPS = """const [yaml, done] = arguments;
+    const choose = (form, name, values) => {
+        const body = new URLSearchParams([["form", form], ["only", name], ...values.map((value) => [name, value])]);
+        return fetch("/save", { method: "POST", body });
+    };
+    const send = (path, fields) => fetch(path, { method: "POST", body: new URLSearchParams(fields) });
+    (async () => {
+        await choose("file", "unit", ["customer_id"]);
+        await choose("file", "rows_each", ["6"]);
+        await send("/paste", { yaml });
+        await choose("question", "by", ["region"]);
+        await send("/ledger", { budget_epsilon: "4", budget_delta: "1e-5" });
+    })().then(done)"""
+
+
+def draw_studio(folder: Path, place: Path) -> None:
+    """Take pictures of the studio, about made-up people, in a browser that is driven as a user's."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    pais.example_people(10_000).to_pandas().to_csv(folder / "people.csv", index=False)
+    words = [sys.executable, "-m", "pais.cli", "studio", "people.csv", "--no-browser"]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        address = server.stdout.readline().split()[-1]
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium") or ""
+        for flag in ("headless", "no-sandbox", "disable-gpu", "hide-scrollbars", f"user-data-dir={folder / 'browser'}"):
+            options.add_argument(f"--{flag}")
+        driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+        def waited(script: str) -> Any:
+            return WebDriverWait(driver, 60).until(lambda one: one.execute_script(f"return {script}"))
+
+        def picture(name: str, first: str, last: str, width: int) -> None:
+            """The part of the page from one section to another."""
+            size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            driver.execute_script("document.querySelector('nav').style.position = 'static'; scrollTo(0, 0)")
+            edges = "[arguments[0], arguments[1]].map((id) => document.querySelector(id).getBoundingClientRect())"
+            top, end = driver.execute_script(f"const [a, b] = {edges}; return [a.top - 12, b.bottom + 12]", first, last)
+            clip = {"x": 0, "y": top, "width": width, "height": end - top, "scale": 1}
+            found = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
+            image = Image.open(io.BytesIO(base64.b64decode(found["data"]))).convert("RGB")
+            image.quantize(128, dither=Image.Dither.NONE).save(place / f"{name}.png", optimize=True)
+
+        try:
+            driver.get(address)
+            waited("!!document.querySelector('#slider')")
+            driver.execute_async_script(STEPS, STATED)
+            driver.refresh()
+            waited("document.querySelector('#prediction').textContent.includes('The ledger before and after')")
+            picture("studio-budget", "#budget", "#budget", 1200)
+            driver.execute_script("document.querySelector('#used-only').click()")
+            driver.execute_script("document.querySelector('#file strong').textContent = 'people.csv'")  # not its folder
+            picture("studio-columns", "header", "#question", 1200)
+            picture("studio-phone", "#columns", "#question", 400)
+        finally:
+            driver.quit()
+            server.terminate()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PLACE, help="directory of the pictures")
-    place = parser.parse_args().out.absolute()
+    parser.add_argument("--studio", action="store_true", help="draw the pictures of the studio alone")
+    asked = parser.parse_args()
+    place = asked.out.absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        draw_studio(Path(folder), place)
+    if asked.studio:
+        return
     mpl.use("agg")
     warnings.simplefilter("ignore", UserWarning)
     rows = rows_of()

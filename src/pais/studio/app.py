@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -28,14 +28,15 @@ from pais.show.page import best_guess, templates
 from pais.studio.columns import DIALECT, KINDS, ReadFact, Table, of_yaml, table_at, to_yaml
 from pais.studio.guard import Guard
 from pais.studio.question import DEFAULT_DELTA, EACH_ROW, MODELS, STATISTICS, Fields, Question, asked
-from pais.studio.rehearsal import MOST_ROWS, Rehearsals
+from pais.studio.rehearsal import Prediction, Rehearsals
 from pais.studio.store import Store, history, opened
 
 #: The fields of each form. Those of the columns have the name of their column behind a colon.
 FORMS: dict[str, tuple[str, ...]] = {
     "file": (*DIALECT, "unit", "people", "rows_each", "data_name", "owner"),
     "columns": (),
-    "question": ("question", "statistic", "by", "target", "n_clusters", "n_components", "bins", "q"),
+    "paste": ("yaml",),
+    "question": ("question", "statistic", "by", "target", "missing", "n_clusters", "n_components", "bins", "q"),
     "budget": ("epsilon", "budget_epsilon", "budget_delta"),
 }
 _PARTS = ("use", "kind", "low", "high", "values")
@@ -43,8 +44,8 @@ _PARTS = ("use", "kind", "low", "high", "values")
 #: What a user chooses from in step 3.
 QUESTIONS = [("statistics", "statistics, also by groups"), *((kind, words[2]) for kind, words in MODELS.items())]
 
-# The longest text of a field that is kept.
-_LONGEST = 100_000
+#: The longest body of a request that is read, and the longest text of a field that is kept.
+MOST_BYTES, _LONGEST = 4 << 20, 100_000
 
 #: Positions of the slider for epsilon, about even in ratio.
 STEPS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
@@ -102,15 +103,16 @@ class Studio:
         code = self._digest(question)
         waiting = self.store.confirmation if self.store.confirmation.get("digest") == code else {}
         job = jobs[0] if jobs else None
+        known = None if question.problems else self.rehearsals.kept(question)
         return _page(
             "page",
             status,
+            **self._predicted(question, known),
             fields=fields,
             table=table,
             columns=[fields.column(name) for name in table.names],
-            question=question,
             problem=problem,
-            todo=_todo(question, ledger),
+            todo=_todo(question, ledger) | ({"file"} if table.recognised else set()),
             ledger=ledger,
             each_row=EACH_ROW,
             is_person=is_person,
@@ -131,15 +133,7 @@ class Studio:
     def _digest(question: Question) -> str:
         return hashlib.sha256(question.code.encode()).hexdigest()
 
-    def about(self) -> tuple[int, int]:
-        """The stated number of people, or of rows, and of the rows of each."""
-        people, each = (int(self.fields.number(*one, whole=True)) for one in (("people", "10000"), ("rows_each", "1")))
-        return people, min(each, MOST_ROWS)
-
     # -- what the page does
-
-    def home(self, request: Request, form: Form) -> Response:
-        return self.page()
 
     def save(self, request: Request, form: Form) -> Response:
         """Keep what was typed, right or wrong. A script sends one field, and gets the page; a form sends all."""
@@ -161,7 +155,7 @@ class Studio:
         stated, unknown = of_yaml(_one(form, "yaml")[:_LONGEST], self.table.names)
         for one in stated:
             parts = zip(_PARTS, ("on", one.kind, one.low, one.high, one.values), strict=True)
-            self.store.typed |= {f"{part}:{one.name}": [text] for part, text in parts}
+            self.store.typed |= {f"{part}:{one.name}": [text] for part, text in parts} | {"yaml": []}
         self.store.save()
         if unknown:
             shown = ", ".join(name[:60] for name in unknown[:5])
@@ -176,39 +170,38 @@ class Studio:
     def prediction(self, request: Request, form: Form) -> Response:
         """The predicted error of the question, on a made-up table."""
         with self.lock:
-            question, found, problem = self.question, None, ""
+            question, found, refused = self.question, None, ""
         try:
             if not question.problems:
-                found = self.rehearsals.predict(question, *self.about())
+                found = self.rehearsals.predict(question)
                 if found is None:
                     return Response(status_code=204)
         except PaisError as error:
-            problem = str(error)
+            refused = str(error)
+        return _page("prediction", **self._predicted(question, found, refused))
+
+    def _predicted(self, question: Question, found: Prediction | None, refused: str = "") -> dict[str, Any]:
+        """The predicted error, and the ledger before and after the release, on the safe side."""
+        shown: dict[str, Any] = {"question": question, "found": found, "refused": refused}
         ledger = None
         with contextlib.suppress(PaisError):
             ledger = opened(self.ledger_path)
-        left = {} if found is None or ledger is None else self._after(ledger, question, found.delta)
-        return _page("prediction", question=question, found=found, problem=problem, **left)
-
-    @staticmethod
-    def _after(ledger: pais.Ledger, question: Question, delta: float) -> dict[str, Any]:
-        """The ledger before and after the release, on the safe side."""
-        budget, spent, left = ledger.budget, ledger.spent, ledger.remaining
+        if ledger is None or found is None:
+            return shown
+        budget, spent, left, delta = ledger.budget, ledger.spent, ledger.remaining, found.delta
         epsilon, is_enough = float(question.arguments["epsilon"]), True
         try:
             ledger.check(epsilon=epsilon, delta=delta)
         except BudgetError:
             is_enough = False
-        rows = [
-            ("Budget of these rows", lowered(budget.epsilon), lowered(budget.delta, 3)),
-            ("Spent so far", raised(spent.epsilon), raised(spent.delta, 3)),
-            ("This release", raised(epsilon), raised(delta, 3)),
-        ]
+        parts = [("Spent so far", spent.epsilon, spent.delta), ("This release", epsilon, delta)]
+        rows = [(name, raised(amount), raised(part, 3)) for name, amount, part in parts]
         if is_enough:
-            after = lowered(max(left.epsilon - epsilon, 0.0)), lowered(max(left.delta - delta, 0.0), 3)
-            rows.append(("Left afterwards", *after))
-        parts = [(name, amount) for name, amount in (("spent", spent.epsilon), ("this release", epsilon)) if amount]
-        return {"rows": rows, "parts": parts, "whole": budget.epsilon, "is_enough": is_enough, "left": left}
+            parts.append(("Left afterwards", max(left.epsilon - epsilon, 0.0), max(left.delta - delta, 0.0)))
+            rows.append((parts[-1][0], lowered(parts[-1][1]), lowered(parts[-1][2], 3)))
+        whole = ("Budget of these rows", lowered(budget.epsilon), lowered(budget.delta, 3))
+        bars = [part[:2] for part in parts]
+        return {**shown, "rows": rows, "whole": whole, "bars": bars, "is_enough": is_enough, "left": left}
 
     def check(self, request: Request, form: Form) -> Response:
         """Compare the file with what is stated. For the owner's eyes: the page may quote cells."""
@@ -243,7 +236,7 @@ class Studio:
             return self.page(message="Something is still missing: see the messages in red.", status=400)
         if ledger is None:
             return self.page(message="Set the budget first, in step 4.", status=400)
-        while (found := self.rehearsals.predict(question, *self.about())) is None:
+        while (found := self.rehearsals.predict(question)) is None:
             pass  # another tab asked for a prediction in the meantime
         epsilon, delta = question.arguments["epsilon"], found.delta
         ledger.check(epsilon=epsilon, delta=delta)
@@ -283,12 +276,10 @@ class Studio:
         return RedirectResponse("/#release", 303)
 
     def progress(self, request: Request, form: Form) -> Response:
-        jobs, ledger = self.store.jobs(), None
+        job, ledger = next(iter(self.store.jobs()), None), None
         with contextlib.suppress(PaisError):
             ledger = opened(self.ledger_path)
-        job = jobs[0] if jobs else None
-        charged = job is not None and job.charged(ledger)
-        return _page("progress", job=job, charged=charged)
+        return _page("progress", job=job, charged=job is not None and job.charged(ledger))
 
     def file(self, request: Request, form: Form) -> Response:
         """A file of a release: its name is one of a list, and the release one of those in the directory."""
@@ -307,7 +298,8 @@ class Studio:
 
     @cached_property
     def app(self) -> Starlette:
-        get = {"/": self.home, "/columns.yaml": self.yaml, "/prediction": self.prediction, "/check": self.check}
+        get: dict[str, Handler] = {"/": lambda request, form: self.page(), "/columns.yaml": self.yaml}
+        get |= {"/prediction": self.prediction, "/check": self.check}
         get |= {"/progress": self.progress, "/releases/{job}/{name}": self.file}
         get |= dict.fromkeys(_STATIC, self.static)
         post = {"/save": self.save, "/paste": self.paste, "/ledger": self.ledger, "/confirm": self.confirm}
@@ -341,9 +333,14 @@ class Studio:
         async def endpoint(request: Request) -> Response:
             form: Form = {}
             if request.method == "POST":
+                body = b""
                 try:
-                    pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=100_000)
-                except ValueError:
+                    async for piece in request.stream():
+                        body += piece
+                        if len(body) > MOST_BYTES:
+                            raise HTTPException(413, "This is too long.")
+                    pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100_000)
+                except (ValueError, ClientDisconnect):
                     raise HTTPException(400, "This form cannot be read.") from None
                 for name, value in pairs:
                     form.setdefault(name, []).append(value.replace("\r\n", "\n").replace("\0", ""))
@@ -357,7 +354,7 @@ class Studio:
 
 def _todo(question: Question, ledger: pais.Ledger | None) -> set[str]:
     """The steps in which something is missing."""
-    steps = {"file": "file", "unit": "file", "columns": "columns", "epsilon": "budget"}
+    steps = dict.fromkeys(("file", "unit", "people", "rows_each"), "file") | {"columns": "columns", "epsilon": "budget"}
     found = {"columns" if name.startswith("column:") else steps.get(name, "question") for name in question.problems}
     return found if ledger else {*found, "budget"}
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from pais._base.validate import attempt
 from pais.data.dialect import CSVFile, Dialect, first_line, is_csv, is_read, likely_forms, open_csv, recognised
 from pais.data.engines.files import files_of
-from pais.data.kinds import Groups
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.errors import ArgumentError, PaisError
@@ -32,13 +31,17 @@ KINDS = {
     "auto": "number, bounds found privately",
     "bool": "yes or no",
     "categories": "one of a list",
-    "names": "names found privately (for groups)",
+    "names": "one of a list found privately",
+    "names-alike": "found privately, in any case",
     "other": "ranges, periods, other",
 }
 
+# The kinds whose values are found privately, as a file for --columns has them.
+_NAMES = {"names": "names()", "names-alike": "names(strip,casefold)"}
+
 # The first bytes and cells of a CSV file that show how it is written, as in `data.engines.files`; and the share of the
 # cells that must have a type for the page to name it. Chosen by eye.
-_FIRST_BYTES, _FIRST_CELLS, _MOST = 1 << 18, 1000, 0.8
+_FIRST_BYTES, _FIRST_CELLS, _MOST = 1 << 18, 1000, 0.5
 
 _TRUTHS = ["true", "false", "yes", "no"]
 
@@ -52,6 +55,13 @@ class Table:
     recognised: Mapping[str, str]
     is_csv: bool = False
     problem: str = ""
+
+    def doubt(self, stated: Stated) -> str:
+        """What the type of a column says against a fact."""
+        kind = self.types.get(stated.name)
+        if stated.kind == "bool" and kind in ("text", "date"):
+            return "This reads yes and no, true and false, 1 and 0. Choose “one of a list” for other words, no first."
+        return "The first cells look like text." if stated.kind in ("bounds", "auto") and kind == "text" else ""
 
 
 def table_at(path: Path, stated: Mapping[str, str]) -> Table:
@@ -149,7 +159,7 @@ class Stated:
         if self.kind == "categories":
             mark = "\n" if "\n" in self.values else "|" if "|" in self.values else ","
             return [text.strip() for text in self.values.split(mark) if text.strip()]
-        return {"names": "names()", "other": self.values.strip()}.get(self.kind, self.kind)
+        return {**_NAMES, "other": self.values.strip()}.get(self.kind, self.kind)
 
     def fact(self, read: ReadFact) -> Any:
         """The fact as the package takes it. Raises `ArgumentError` with a message for the user."""
@@ -198,10 +208,9 @@ def _of_fact(name: str, fact: Any) -> Stated:
     if isinstance(fact, list):
         return Stated(name, True, "categories", values="\n".join(map(str, fact)))
     text = str(fact).strip()
-    if text in ("auto", "bool"):
-        return Stated(name, True, text)
-    if re.fullmatch(r"names\s*\(\s*\)|names", text):
-        return Stated(name, True, "names")
+    kinds = {"auto": "auto", "bool": "bool", "names": "names", **{words: kind for kind, words in _NAMES.items()}}
+    if (squeezed := re.sub(r"\s", "", text)) in kinds:
+        return Stated(name, True, kinds[squeezed])
     if text.startswith("[") and text.endswith("]"):
         return Stated(name, True, "categories", values="\n".join(text[1:-1].split("|")))
     bounds = re.fullmatch(r"([^:(]+):([^:]+)", text)
@@ -223,8 +232,6 @@ def literal(value: Any) -> str:
     """A value as Python text."""
     if value is bool:
         return "bool"
-    if isinstance(value, (Groups, str)) or value is None:
-        return repr(value)
     if isinstance(value, float):
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, Mapping):

@@ -22,9 +22,6 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
 }
 
-#: The longest body of a request that is read.
-MOST_BYTES = 4 << 20
-
 # The first page sets the cookie and leads on by itself: a browser sends a strict cookie only to a page that this site
 # has led to.
 _WELCOME = (
@@ -56,14 +53,7 @@ class Guard:
             await send(message)
 
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        answer = self._refusal(scope, headers)
-        if answer is None:
-            body = await _body(receive)
-            if body is None:
-                answer = PlainTextResponse("This is too long.", 413)
-            else:
-                await self._app(scope, _replayed(body, receive), guarded)
-                return
+        answer = self._refusal(scope, headers) or self._app
         await answer(scope, receive, guarded)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Response | None:
@@ -92,27 +82,3 @@ def _same(given: str, expected: str) -> bool:
 def _cookie(header: str, name: str) -> str:
     pairs = (part.strip().partition("=") for part in header.split(";"))
     return next((value for key, _, value in pairs if key == name), "")
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The body of a request, or None if it is too long."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = bool(message.get("more_body", False)) and message["type"] == "http.request"
-        if len(body) > MOST_BYTES:
-            return None
-    return body
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Hand out a body that was read, and then what the server says, such as the end of the connection."""
-    waiting = [body]
-
-    async def replayed() -> Message:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
-        return await receive()
-
-    return replayed

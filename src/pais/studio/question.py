@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ MODELS = {
     "pca": ("DPPCA", "pca", "principal components", "components_frame"),
 }
 
+#: What a column that a model predicts may hold.
+TARGETS = {"linear": ("bounds", "auto", "other"), "logistic": ("bool", "categories", "other")}
+
 #: What a user chooses for `unit` if each row is one person.
 EACH_ROW = "\t"
 
@@ -68,9 +72,9 @@ class Fields:
 
     def number(self, name: str, default: str, *, whole: bool = False) -> float:
         """A positive number; raises `ArgumentError` if it is none."""
-        text = self.text(name, default).strip().replace("\u00a0", "")
+        text = self.text(name, default).strip().replace("\u00a0", " ")
         try:
-            value = float(text.replace(",", "").replace(" ", "") if whole else text)
+            value = float(re.sub(r"(?<=\d)[.,' ](?=\d{3}\b)", "", text) if whole else text)
         except ValueError:
             value = math.nan
         if not (0.0 < value < 1e15) or (whole and not value.is_integer()):
@@ -96,6 +100,8 @@ class Question:
     by: tuple[Stated, ...]
     unit: str | None
     header: dict[str, str]
+    n_people: int
+    rows_each: int
     sentence: str = ""
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -146,10 +152,7 @@ class Question:
     def command(self) -> str:
         """The same release as a command."""
         name = MODELS[self.kind][1] if self.is_model else self.function.replace("_", "-")
-        options: dict[str, Any] = {
-            "columns": "columns.yaml" if self.columns else None,
-            "by": "by.yaml" if self.by else None,
-        }
+        options: dict[str, Any] = {name.removesuffix(".yaml"): name for name in self.files}
         options |= {key: value for key, value in self.arguments.items() if key not in options}
         options |= {"ledger": self.ledger, **self.dialect, "out": "out" if self.is_model else "values.csv"}
         if self.is_model:
@@ -191,10 +194,8 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
     grouped = fields.texts("by") if kind == "statistics" else []
     taken = [fields.column(name) for name in table.names if name != unit]
     by = tuple(one for one in taken if one.name in grouped)
-    one_target = fields.text("target") if kind in ("linear", "logistic") else ""
-    columns = tuple(
-        one for one in taken if one.kind != "names" and (one.use or one.name == one_target) and one not in by
-    )
+    one_target = fields.text("target") if kind in TARGETS else ""
+    columns = tuple(one for one in taken if (one.use or one.name == one_target) and one not in by)
     if function in WITHOUT_COLUMNS:
         columns = ()
     facts: dict[str, Any] = {}
@@ -209,16 +210,20 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
         problems["columns"] = "No column takes part yet. Tick the columns to use, and say what they hold."
     if by:
         arguments["by"] = {one.name: facts[one.name] for one in by if one.name in facts}
-    if one_target:
+    if one_target and fields.column(one_target).kind in TARGETS[kind]:
         arguments["target"] = one_target
-    elif kind in ("linear", "logistic"):
-        problems["target"] = "Choose the column to predict."
+    elif kind in TARGETS:
+        what = "numbers" if kind == "linear" else "yes or no, or one of a list"
+        problems["target"] = f"Choose the column to predict: {what}, as you state in step 2."
     _own(fields, kind, function, arguments, problems)
     if unit and unit != EACH_ROW:
         arguments["unit"] = unit
     elif function == "count_people" and "unit" not in problems:
         problems["statistic"] = "To count people, name their column in step 1. Or count rows."
     _parsed("epsilon", arguments, problems, lambda: fields.number("epsilon", "1"))
+    sizes: dict[str, Any] = {}
+    _parsed("people", sizes, problems, lambda: fields.number("people", "10000", whole=True))
+    _parsed("rows_each", sizes, problems, lambda: fields.number("rows_each", "1", whole=True))
     question = Question(
         kind=kind,
         function=function,
@@ -230,6 +235,8 @@ def asked(fields: Fields, table: Table, data: Path, ledger: Path, read: ReadFact
         by=by,
         unit=arguments.get("unit"),
         header={name: fields.text(name).strip() for name in ("data_name", "owner")},
+        n_people=int(sizes.get("people", 1)),
+        rows_each=int(sizes.get("rows_each", 1)),
         problems=problems,
     )
     object.__setattr__(question, "sentence", _sentence(question))
@@ -245,6 +252,8 @@ def _parsed(name: str, arguments: dict[str, Any], problems: dict[str, str], pars
 
 def _own(fields: Fields, kind: str, function: str, arguments: dict[str, Any], problems: dict[str, str]) -> None:
     """The arguments that only some questions have."""
+    if kind in MODELS and fields.text("missing") == "midpoint":
+        arguments["missing"] = "midpoint"
     if kind == "kmeans":
         text = fields.text("n_clusters", "6").strip()
         parse = (lambda: "auto") if text == "auto" else lambda: int(fields.number("n_clusters", "6", whole=True))
@@ -270,7 +279,7 @@ def _levels(text: str) -> Any:
 def _sentence(question: Question) -> str:
     """What will be computed, about whom."""
     one, many = people_word(question.unit) if question.unit else ("row", "rows")
-    names = [column.name for column in question.columns if column.name != question.arguments.get("target")]
+    names = [column.name for column in question.columns if column.name != question.arguments.get("target")] or ["…"]
     about = {
         "kmeans": f"{_number(question, 'n_clusters')} segments of {many} with similar {listed(names)}",
         "linear": f"How {question.arguments.get('target', '…')} changes with {listed(names)}",
@@ -281,11 +290,13 @@ def _sentence(question: Question) -> str:
         about = STATISTICS[question.function][1]
         about = about if question.function in WITHOUT_COLUMNS else f"{about} {listed(names)}"
     protected = f"Protected: each {one}, with all rows." if question.unit else "Protected: each row."
+    protected = "" if "unit" in question.problems else protected
     groups = f", for each {' and '.join(column.name for column in question.by)}" if question.by else ""
     once = f"Each {one} counts once, however many rows it has." if question.unit else ""
     if question.unit and question.function in ("sum", "count", "histogram"):
         once = f"All rows of a {one} are added up, within limits that are found privately."
-    return f"{about}{groups}. {once} {protected}".replace("  ", " ")
+    gaps = "Rows with an empty cell are left out." if question.is_model and "missing" not in question.arguments else ""
+    return " ".join(filter(None, (f"{about}{groups}.", once, gaps, protected)))
 
 
 def _number(question: Question, name: str) -> str:

@@ -179,10 +179,11 @@ def history(ledger: Ledger | None, jobs: list[Job]) -> Iterator[Mapping[str, Any
             job = by_entry.get(entry.id)
             groups.setdefault(entry.id if job is None else job.id, []).append(entry)
     for entries in reversed(groups.values()):
+        job = by_entry.get(entries[0].id)
         yield {
-            "title": " and ".join(entry.what for entry in entries),
+            "title": job.about.get("title", "") if job else " and ".join(entry.what for entry in entries),
             "when": entries[0].when.replace("T", " ").replace("+00:00", " UTC"),
             "epsilon": up(total(entry.epsilon for entry in entries)),
             "delta": up(total(entry.delta for entry in entries)),
-            "job": by_entry.get(entries[0].id),
+            "job": job,
         }

@@ -165,6 +165,18 @@ def problems_in(page: Answer) -> list[str]:
     return re.findall(r'class="problem"[^>]*>([^<]+)<', page.text)
 
 
+def slow(studio: Studio, monkeypatch: pytest.MonkeyPatch, *, charged: bool) -> None:
+    """Let the release wait before or after its charge."""
+    code = type(studio.question).code.func  # type: ignore[attr-defined]
+
+    def waiting(question: Any) -> str:
+        text = str(code(question))
+        mark = "result.write_report" if charged else "rows ="
+        return text.replace(mark, f"import time; time.sleep(30)\n{mark}", 1)
+
+    monkeypatch.setattr(type(studio.question), "code", property(waiting))
+
+
 @pytest.fixture(scope="session")
 def table_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("table") / "people.csv"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.studio.conftest import FACTS, SECRETS, TOKEN, Served, served, studio_in
+from tests.integration.studio.conftest import FACTS, SECRETS, TOKEN, Served, served, slow, studio_in
 
 pytestmark = pytest.mark.browser
 
@@ -170,13 +170,16 @@ def test_what_was_typed_survives_a_reload_and_a_restart(browser: Any, page: Page
     page.one("#epsilon").clear()
     page.one("#epsilon").send_keys("0.25x")
     page.one('[name="low:score"]').send_keys("7")
+    page.driver.execute_script("document.querySelector('#yaml').closest('details').open = true")
+    page.one("#yaml").send_keys("age: 1")
     page.driver.refresh()
     # What was typed in the last moment is sent while the page is left, beside the request for the new one.
-    page.until(lambda: web.studio.fields.text("low:score") == "07")
+    page.until(lambda: web.studio.fields.text("low:score") == "07" and web.studio.fields.text("yaml"))
     page.driver.refresh()
     assert page.one("#epsilon").get_attribute("value") == "0.25x"
     assert page.one('[name="low:score"]').get_attribute("value") == "07"
     assert "Write a number above 0" in page.text("#problem-epsilon")
+    assert page.one("#yaml").get_attribute("value") == "age: 1"
     web.stop()
     again = served(studio_in(place))
     try:
@@ -186,6 +189,49 @@ def test_what_was_typed_survives_a_reload_and_a_restart(browser: Any, page: Page
     finally:
         browser.get("about:blank")
         again.stop()
+
+
+def test_the_budget_that_is_typed_survives_a_reload(page: Page, web: Served) -> None:
+    page.type("#budget_epsilon", "12.5")
+    page.driver.refresh()
+    assert page.one("#budget_epsilon").get_attribute("value") == "12.5"
+    assert not web.studio.ledger_path.exists()
+
+
+def test_the_page_of_a_refusal_is_reloaded_without_sending_it_again(page: Page, web: Served) -> None:
+    page.press("#ask")
+    assert "Something is still missing" in page.text("#message")
+    page.driver.refresh()
+    page.until(lambda: page.one("#slider"))
+    assert page.text("#message") == ""
+    assert page.driver.current_url == page.address + "/"
+
+
+def test_a_click_right_after_typing_is_not_lost(page: Page, web: Served) -> None:
+    """The save of the last field replaces parts of the page, but not the form that is on its way."""
+    page.fill()
+    for selector, text, button in (("#epsilon", "0.5", "#ask"), ('[name="high:age"]', "99", "#ask")):
+        page.one(selector).clear()
+        page.one(selector).send_keys(text)
+        page.press(button)
+        assert page.one("#spend")
+    assert web.studio.question.arguments["epsilon"] == 0.5
+    assert web.studio.question.arguments["columns"]["age"] == (18, 99)
+    assert web.studio.store.confirmation["price"] == "epsilon 0.5"
+
+
+def test_cancel_is_one_button_while_the_progress_moves(page: Page, web: Served, monkeypatch: Any) -> None:
+    slow(web.studio, monkeypatch, charged=True)
+    page.fill()
+    page.press("#ask")
+    page.press("#spend")
+    button = page.one("#progress button")
+    page.until(lambda: "The budget is charged" in page.text("#progress"))
+    assert button.is_displayed()
+    old = page.one("html")
+    button.click()
+    page.until(lambda: page.one("html") != old and "Cancelled" in page.text("#progress"))
+    assert "stays spent" in page.text("#progress")
 
 
 def test_a_double_click_and_a_second_tab_spend_once(page: Page, web: Served) -> None:

@@ -18,9 +18,8 @@ from urllib.parse import quote
 
 import pytest
 
-from pais.studio.app import FORMS, Studio
-from pais.studio.guard import MOST_BYTES
-from tests.integration.studio.conftest import PORT, SECRETS, TOKEN, Client, Served, message_in, studio_in
+from pais.studio.app import FORMS, MOST_BYTES, Studio
+from tests.integration.studio.conftest import PORT, SECRETS, TOKEN, Client, Served, message_in, slow, studio_in
 
 PATHS = (
     "/",
@@ -280,18 +279,6 @@ def test_a_question_that_changed_after_the_confirmation_is_not_released(
     client.post("/withdraw")
     assert client.post("/release", token=token).status == 409
     assert studio.store.jobs() == []
-
-
-def slow(studio: Studio, monkeypatch: pytest.MonkeyPatch, *, charged: bool) -> None:
-    """Let the release wait before or after its charge."""
-    code = type(studio.question).code.func  # type: ignore[attr-defined]
-
-    def waiting(question: Any) -> str:
-        text = str(code(question))
-        mark = "result.write_report" if charged else "rows ="
-        return text.replace(mark, f"import time; time.sleep(30)\n{mark}", 1)
-
-    monkeypatch.setattr(type(studio.question), "code", property(waiting))
 
 
 @pytest.mark.parametrize("charged", [False, True])

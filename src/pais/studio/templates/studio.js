@@ -12,15 +12,16 @@ function show(html) {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const part of all("[data-live]")) {
     const other = page.getElementById(part.id);
-    if (!other || part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
-    if (part.id === "column-list" && sameColumns(part, other)) continue;
+    // A form that is on its way stays: the browser submits no form that was taken out of the page.
+    if (!other || part.querySelector("[data-sent]")) continue;
+    if (part.contains(document.activeElement) && part.matches("#column-list, #groups, #targets, #dialect, #ledger, #confirmation")) continue;
+    if (part.id === "column-list" ? sameColumns(part, other) : part.querySelector("[data-keep]") && other.querySelector("[data-keep]")) continue;
     if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
   }
   all(".columns .problem[id]", page).forEach((note) => {
     document.getElementById(note.id)?.replaceChildren(note.textContent);
   });
-  search();
-  fit();
+  [search, fit].forEach((start) => start());
 }
 function sameColumns(part, other) {
   const names = (root) => all("tr[data-name]", root).map((row) => row.dataset.name + row.querySelector(".type").textContent).join("\n");
@@ -53,7 +54,8 @@ function send() {
         if (!answer.ok) throw new Error(html);
         if (!pending.size) { show(html); say("Saved."); predict(); }
       } catch (error) {
-        say("Not saved: the studio does not answer. Start it again, and open its new address.");
+        mine.filter(([key]) => !pending.has(key)).forEach(([key, one]) => pending.set(key, one));
+        return say("Not saved: the studio does not answer. Start it again, and open its new address.");
       }
     }
   });
@@ -72,7 +74,7 @@ async function predict() {
     const answer = await fetch("/prediction", { signal: mine.signal });
     if (answer.status === 200) $("#prediction").innerHTML = await answer.text();
   } catch (error) {
-    if (error.name !== "AbortError") say("The studio does not answer.");
+    if (error.name !== "AbortError" && !pending.size) say("The studio does not answer.");
   }
   if (mine === predicting) $("#prediction").setAttribute("aria-busy", "false");
 }
@@ -82,8 +84,9 @@ async function watch() {
     const html = await (await fetch("/progress")).text();
     const text = new DOMParser().parseFromString(html, "text/html");
     if (!text.querySelector("progress")) { location.hash = "release"; location.reload(); return; }
-    if (!$("#progress").contains(document.activeElement)) $("#progress").innerHTML = html;
-  } catch (error) { say("The studio does not answer. The release goes on."); }
+    // The button stays, so that no click on it is lost.
+    all("#progress .now").forEach((part, place) => part.replaceChildren(...all(".now", text)[place].childNodes));
+  } catch (error) { if (!pending.size) say("The studio does not answer. The release goes on."); }
   setTimeout(watch, 500);
 }
 function slide() {
@@ -114,7 +117,7 @@ function fit() {
 }
 function changed(event, milliseconds) {
   const field = event.target;
-  const form = field.closest("form[data-save]");
+  const form = field.closest("form[data-save], form[data-keep]");
   if (!form || !field.name) return;
   const [part, ...name] = field.name.split(":");
   if (name.length && part !== "use" && field.value) {
@@ -178,4 +181,6 @@ function differs(field) {
   return field.checked !== field.defaultChecked || (field.matches("[type=checkbox], [type=radio]") ? false : field.value !== field.defaultValue);
 }
 all("form[data-save] [name]").filter(differs).forEach((target) => changed({ target }, 0));
+// The page of a form that was refused can be reloaded like any other.
+if (location.pathname !== "/") history.replaceState(null, "", "/");
 [slide, search, fit, predict, watch].forEach((start) => start());
