@@ -744,6 +744,10 @@ def _walks(n_bins: int, scale: float) -> tuple[FloatArray, FloatArray]:
     """Largest and last value of many sums of noise over bins, from a fixed public seed."""
     n_draws = max(1000, min(_DRAWS, _MOST_NUMBERS // n_bins))
     # An exponential variable rounded down is geometric, and the noise is the difference of two.
-    steps = np.floor(scale * np.random.default_rng(0).standard_exponential((2, n_draws, n_bins)))
-    total = np.cumsum(steps[0] - steps[1], axis=1)
-    return np.maximum(total.max(axis=1), 0.0), total[:, -1]
+    steps = np.random.default_rng(0).standard_exponential((2, n_draws, n_bins))
+    steps *= scale
+    total = np.floor(steps, out=steps)[0]
+    total -= steps[1]
+    # A copy of the last column, so that the others are not kept in memory.
+    np.cumsum(total, axis=1, out=total)
+    return np.maximum(total.max(axis=1), 0.0), total[:, -1].copy()
