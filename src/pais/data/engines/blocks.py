@@ -66,6 +66,11 @@ class Screen:
         """The largest first 8 bits with which any row in the ball may be kept."""
         return int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius))))
 
+    @cached_property
+    def keeps_all(self) -> bool:
+        """Whether the rule keeps every row in the ball."""
+        return self.rule.smallest_probability(self.ball.radius) == 1.0
+
     @property
     def share(self) -> float:
         """Share of all rows that are expected to pass `by_bits`."""
@@ -265,6 +270,10 @@ class Block(ABC):
         With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
         """
         ball = screen.ball
+        if screen.keeps_all:
+            # Every row passes, so none has to be measured first.
+            index = np.arange(self.n_rows)
+            return index, self.taken(index, ball)
         if read_all:
             index = screen.by_power(self._rough_powers(ball), first)
             return index, self.taken(index, ball)
