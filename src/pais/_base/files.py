@@ -65,23 +65,32 @@ def to_dict(value: object, family: str) -> dict[str, Any]:
     if kind is None:
         described = value.describe() if hasattr(value, "describe") else {}
         return {**described, family: OTHER, "class": type(value).__name__}
-    name, renamed, implied = kind
+    name = kind[0]
     described = {family: name}
-    for field in fields(value):  # type: ignore[arg-type]  # registered classes are dataclasses
-        if field.init and field.name not in implied:
-            described[renamed.get(field.name, field.name)] = plain(getattr(value, field.name))
+    for field, stored_name in _written(type(value)):
+        described[stored_name] = plain(getattr(value, field))
     return described
+
+
+@functools.cache
+def _written(cls: type) -> list[tuple[str, str]]:
+    """The fields of a registered class that are written, with their names in files."""
+    _, renamed, implied = _KINDS[cls]
+    named = [field.name for field in fields(cls) if field.init and field.name not in implied]
+    return [(name, renamed.get(name, name)) for name in named]
 
 
 def plain(value: object) -> Any:
     """Convert a public value to what JSON can hold; infinity becomes a word."""
+    if isinstance(value, float):
+        return "infinity" if math.isinf(value) else value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+    return value
 
 
 def from_dict(described: Mapping[str, Any], family: str) -> Any:
