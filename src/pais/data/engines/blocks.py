@@ -67,9 +67,10 @@ class Screen:
         return int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius))))
 
     @cached_property
-    def keeps_all(self) -> bool:
-        """Whether the rule keeps every row in the ball."""
-        return self.rule.smallest_probability(self.ball.radius) == 1.0
+    def is_flat(self) -> bool:
+        """Whether the rule keeps all rows of the ball with one probability, so that powers rule out none."""
+        radius = self.ball.radius
+        return self.rule.smallest_probability(radius) == self.rule.largest_probability(radius)
 
     @property
     def share(self) -> float:
@@ -270,9 +271,8 @@ class Block(ABC):
         With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
         """
         ball = screen.ball
-        if screen.keeps_all:
-            # Every row passes, so none has to be measured first.
-            index = np.arange(self.n_rows)
+        if screen.is_flat:
+            index = screen.by_bits(first)
             return index, self.taken(index, ball)
         if read_all:
             index = screen.by_power(self._rough_powers(ball), first)
