@@ -34,6 +34,9 @@ STEPS_PER_SCALE = 2**22
 # An error bound too large for any decision, but finite, so that products with it are not NaN.
 _UNBOUNDED = 1e100
 
+# The bits of a word that belong to a tail; the first one is its sign.
+_TAIL_BITS = np.uint64(2**63 - 1)
+
 # The contributions of one record must fit into an integer, with room for the sign.
 _MOST_STEPS = 2.0**62
 
@@ -45,26 +48,38 @@ class Tails:
     A real uniform variable has infinitely many bits. More of them are drawn when a result depends on them.
     """
 
-    signs: FloatArray
-    words: NDArray[np.uint64]
+    raw: NDArray[np.uint64]
 
     @classmethod
     def draw(cls, shape: tuple[int, ...], bits: BitSource) -> Tails:
-        raw = bits.words64(math.prod(shape)).reshape(shape)
-        signs = np.where(raw >> np.uint64(63), 1.0, -1.0)
-        return cls(signs=signs, words=raw & np.uint64(2**63 - 1))
+        return cls(raw=bits.words64(math.prod(shape)).reshape(shape))
+
+    @functools.cached_property
+    def signs(self) -> FloatArray:
+        """1 where the first bit is 1, and else -1."""
+        return np.where(self.raw > _TAIL_BITS, 1.0, -1.0)
+
+    @functools.cached_property
+    def words(self) -> NDArray[np.uint64]:
+        """The other 63 bits, which are those of the tail."""
+        return self.raw & _TAIL_BITS
+
+    @functools.cached_property
+    def _middles(self) -> FloatArray:
+        """Midpoints of the cells that contain the tails, in units of a cell."""
+        return self.words.astype(np.float64) + 0.5
 
     def values(self) -> FloatArray:
         """Midpoints of the cells that contain the tails."""
-        return (self.words.astype(np.float64) + 0.5) * 2.0**-64
+        return self._middles * 2.0**-64
 
     def spread(self) -> FloatArray:
         """Relative half-width of those cells; unbounded for the lowest cell, which reaches down to zero."""
-        return np.where(self.words == 0, _UNBOUNDED, 0.5 / (self.words.astype(np.float64) + 0.5))
+        return np.where(self._middles == 0.5, _UNBOUNDED, 0.5 / self._middles)
 
     def complements(self) -> tuple[FloatArray, FloatArray]:
         """1 - 2 * tail, computed without cancellation, and the relative half-width of its cell."""
-        left = (np.uint64(2**63 - 1) - self.words).astype(np.float64) + 0.5
+        left = (_TAIL_BITS - self.words).astype(np.float64) + 0.5
         return left * 2.0**-63, 0.5 / left
 
 
