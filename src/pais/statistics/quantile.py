@@ -590,7 +590,7 @@ class QuantileSettings(TableSettings):
             max_rows=max_rows,
             found=tuple(isinstance(field.column, Auto) for field in fields.columns),
         )
-        estimates, (low, high) = intervals.table(value.values), intervals(0.6827)
+        estimates = intervals.table(value.values)
         dates = np.array([field.is_date for field in fields.columns])
         lost = intervals.lost
         cautions = [
@@ -614,7 +614,7 @@ class QuantileSettings(TableSettings):
             cautions=tuple(cautions),
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            errors=partial(np.asarray, 0.5 * (high - low)),
+            errors=intervals.standard_errors,
             bounds=intervals,
             texts=partial(Texts, noise, clipping, tuple(filter(None, (note, *names_notes(facts, plan.unit))))),
             rows=combined(fields.groups, Axis.of(self.levels, "quantile") if self.is_list else None),
@@ -692,6 +692,11 @@ class QuantileIntervals:
             at_bound = (estimates == bound) | ((ends == bound) & np.array(self.found))
             opened.append(np.where(at_bound & (bound != 0.0) & ~lost, beyond, ends))
         return opened[0], opened[1]
+
+    def standard_errors(self) -> FloatArray:
+        """Half the widths of intervals that a normal variable would be in with the same probability."""
+        low, high = self(0.6827)
+        return np.asarray(0.5 * (high - low))
 
     @property
     def _grid_ends(self) -> FloatArray:
