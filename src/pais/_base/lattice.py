@@ -64,18 +64,15 @@ class Tails:
         """The other 63 bits, which are those of the tail."""
         return self.raw & _TAIL_BITS
 
-    @functools.cached_property
-    def _middles(self) -> FloatArray:
-        """Midpoints of the cells that contain the tails, in units of a cell."""
-        return self.words.astype(np.float64) + 0.5
-
     def values(self) -> FloatArray:
         """Midpoints of the cells that contain the tails."""
-        return self._middles * 2.0**-64
+        return (self.words.astype(np.float64) + 0.5) * 2.0**-64
 
     def spread(self) -> FloatArray:
         """Relative half-width of those cells; unbounded for the lowest cell, which reaches down to zero."""
-        return np.where(self._middles == 0.5, _UNBOUNDED, 0.5 / self._middles)
+        width: FloatArray = 0.5 / (self.words.astype(np.float64) + 0.5)
+        width[self.words == 0] = _UNBOUNDED
+        return width
 
     def complements(self) -> tuple[FloatArray, FloatArray]:
         """1 - 2 * tail, computed without cancellation, and the relative half-width of its cell."""
@@ -109,7 +106,7 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     tails = Tails.draw((n, law.n_uniforms(d)), bits)
     unit, error = law.evaluate(tails)
     scaled = unit * scales
-    size, shifted = np.abs(scaled), scaled + 0.5
+    size, shifted = np.abs(scaled), np.add(scaled, 0.5, out=scaled)
     slack = error * scales + size * 2.0**-50
     doubtful = np.abs(shifted - np.rint(shifted)) <= slack  # [note: lattice-2]
     beyond = size >= _MOST_STEPS

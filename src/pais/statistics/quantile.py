@@ -397,9 +397,14 @@ def _gaps(counts: IntArray, level: Fraction) -> IntArray:
     It is 0 if the quantile is among the rows at the point, and at most 2**61.
     """
     upto = np.cumsum(counts)
-    target = level.numerator * int(upto[-1])
+    total, target = int(upto[-1]), level.numerator * int(upto[-1])
+    after = upto[::2]
+    before = after - counts[::2]
+    if total * level.denominator < _LOWEST:
+        beside = np.maximum(before * level.denominator - target, target - after * level.denominator)
+        return np.maximum(beside, 0, out=beside)
     gaps = []
-    for rank, sign in (((upto - counts)[::2], 1), (upto[::2], -1)):
+    for rank, sign in ((before, 1), (after, -1)):
         # Exact modulo 2**64, and in doubles, to tell where it is exact.
         rough = sign * (rank.astype(np.float64) * level.denominator - float(target))
         wrapped = (rank.astype(np.uint64) * np.uint64(level.denominator) - np.uint64(target % 2**64)).astype(np.int64)
@@ -746,13 +751,16 @@ class QuantileIntervals:
 
 @functools.lru_cache(maxsize=64)
 def _walks(n_bins: int, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Largest and last value of many sums of noise over bins, from a fixed public seed."""
-    n_draws = max(1000, min(_DRAWS, _MOST_NUMBERS // n_bins))
+    """Largest and last value of many sums of noise over bins, from a fixed public seed.
+
+    The noise is symmetric, so the mirror image of each walk is a walk too.
+    """
+    n_draws = max(1000, min(_DRAWS, _MOST_NUMBERS // n_bins)) // 2
     # An exponential variable rounded down is geometric, and the noise is the difference of two.
     steps = np.random.default_rng(0).standard_exponential((2, n_draws, n_bins))
     steps *= scale
-    total = np.floor(steps, out=steps)[0]
-    total -= steps[1]
-    # A copy of the last column, so that the others are not kept in memory.
-    np.cumsum(total, axis=1, out=total)
-    return np.maximum(total.max(axis=1), 0.0), total[:, -1].copy()
+    walks = np.floor(steps, out=steps)[0]
+    walks -= steps[1]
+    np.cumsum(walks, axis=1, out=walks)
+    highest = np.concatenate([walks.max(axis=1), -walks.min(axis=1)])
+    return np.maximum(highest, 0.0), np.concatenate([walks[:, -1], -walks[:, -1]])
