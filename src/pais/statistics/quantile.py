@@ -401,8 +401,8 @@ def _gaps(counts: IntArray, level: Fraction) -> IntArray:
     after = upto[::2]
     before = after - counts[::2]
     if total * level.denominator < _LOWEST:
-        beside = np.maximum(before * level.denominator - target, target - after * level.denominator)
-        return np.maximum(beside, 0, out=beside)
+        beside: IntArray = np.maximum(before * level.denominator - target, target - after * level.denominator)
+        return np.asarray(np.maximum(beside, 0, out=beside))
     gaps = []
     for rank, sign in ((before, 1), (after, -1)):
         # Exact modulo 2**64, and in doubles, to tell where it is exact.
