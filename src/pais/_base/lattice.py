@@ -93,17 +93,24 @@ class Law(Protocol):
         """Return one noise vector in the working precision of mpmath."""
 
 
-def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray | float, bits: BitSource) -> IntArray:
+def rounded_noise(
+    law: Law,
+    shape: tuple[int, int],
+    scale_in_steps: FloatArray | float,
+    bits: BitSource,
+    *,
+    tails: Tails | None = None,
+) -> IntArray:
     """Draw noise vectors of `law` times `scale_in_steps`, rounded to whole steps; their distribution is exact.
 
-    The scale is one number, or one for each vector.
+    The scale is one number, or one for each vector. Pass `tails` if the uniform variables were drawn before.
 
     For almost every draw, the value in doubles and its error bound determine on which side of a rounding boundary the
     exact value lies. Otherwise the draw is computed again from more bits of the same uniform variables.
     """
     n, d = shape
     scales = np.asarray(scale_in_steps, dtype=np.float64).reshape(-1, 1)
-    tails = Tails.draw((n, law.n_uniforms(d)), bits)
+    tails = Tails.draw((n, law.n_uniforms(d)), bits) if tails is None else tails
     unit, error = law.evaluate(tails)
     scaled = unit * scales
     size, shifted = np.abs(scaled), np.add(scaled, 0.5, out=scaled)

@@ -82,6 +82,10 @@ def selection_scale(spread: int, epsilon: Fraction) -> float:
     return scale
 
 
+# Unless the first 15 bits of its tail are all 0, an exponential variable is at most log(2**15), which is below this.
+_FAR = 11.0
+
+
 def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
     """Choose a candidate: each one below the best by g steps is accepted with probability exp(-g / scale).
 
@@ -93,8 +97,13 @@ def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
     of any choice differ by a factor of at most exp(s / scale): `tests/theory/test_quantile.py`.
     """
     gaps = scores.max() - scores
-    steps = rounded_noise(_Exponential(scale=scale), (scores.size, 1), scale, bits)[:, 0]
-    accepted = np.flatnonzero(steps >= gaps)  # [note: quantile-1]
+    first = np.frombuffer(bits.raw(2 * gaps.size), dtype=np.uint16)
+    # All others are rejected, whatever their further bits are.
+    near = np.flatnonzero((gaps <= _FAR * scale) | (first << 1 == 0))  # [note: quantile-7]
+    words = first[near].astype(np.uint64) << np.uint64(48) | bits.words64(near.size) >> np.uint64(16)
+    law, tails = _Exponential(scale=scale), Tails(raw=words[:, None])
+    steps = rounded_noise(law, (near.size, 1), scale, bits, tails=tails)[:, 0]
+    accepted = near[steps >= gaps[near]]  # [note: quantile-1]
     choice = int(accepted[uniform_below(accepted.size, bits)])
     tape = current_tape()
     return choice if tape is None else tape.chosen(scores, choice, scale=scale)
