@@ -372,7 +372,8 @@ _RARE = 1.0 / 64.0
 # A lattice with more steps in one noise scale than this would not be more accurate.
 _MOST_STEPS_PER_SCALE = 2.0**40
 
-# From this number on, vectors are multiplied with a matrix together. Measured: 12 microseconds for each, or 48 for two.
+# From this number on, vectors are multiplied with a matrix together. For 8,192 rows of 16 numbers, a vector alone takes
+# 12 microseconds, and two to four together take 48.
 _FEW_VECTORS = 4
 
 # Products of matrices up to this size run in one thread of BLAS, and their factors stay in the cache. Chosen by eye.
@@ -408,7 +409,7 @@ def add_steps(sums: IntArray, steps: FloatArray, octave: NDArray[np.integer], pr
     for start in range(0, n, size):
         member = (octave[start : start + size] == present[:, None]).astype(np.float64)
         part = steps[start : start + size]
-        # BLAS multiplies a matrix with one vector four times as fast as with two, and with three as fast as one by one.
+        # BLAS multiplies a matrix with few vectors faster one by one than together.
         total = np.stack([row @ part for row in member]) if len(member) < _FEW_VECTORS else member @ part
         # Products with 0 and 1 and sums of integers below 2**53 are exact in every order.
         sums[present] += total.astype(np.int64)  # [note: ladder-1]
