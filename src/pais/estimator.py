@@ -75,8 +75,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     def _settings_of(self, kind: type[S], **others: Any) -> S:
         """Settings with those parameters of the estimator that have the name of one of their fields."""
-        names = {field.name for field in fields(kind)}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        # As in scikit-learn, a parameter is the attribute of its name.
+        stated = vars(self)
+        parameters = {field.name: stated[field.name] for field in fields(kind) if field.name in stated}
         if parameters.get("center") is not None:
             parameters["center"] = tuple(validate.flat("center", parameters["center"]).tolist())
         return kind(**parameters, **others)

@@ -10,7 +10,7 @@ import pytest
 
 import pais
 from pais._base.numerics import log_gaussian_delta_rises
-from pais.privacy.amplification import log_tilted_ratio
+from pais.privacy.amplification import largest_shift, log_tilted_ratio
 from tests.support.oracles import remove_delta
 
 CASES = [(epsilon, at_one) for epsilon in (0.05, 0.5, 1.0, 5.0, 50.0) for at_one in (1e-4, 1e-3, 0.01)]
@@ -48,6 +48,20 @@ def test_the_weight_is_the_first_crossing_found_by_brute_force(epsilon: float, a
         assert remove_delta(epsilon, mp.mpf(float(profile(1.0, 0.0))) * weight, q) <= delta
         longer = mp.mpf(weight) * (1 + mp.mpf("1e-10"))
         assert remove_delta(epsilon, mp.mpf(float(profile(1.0, 0.0))) * longer, 1 / longer) > delta
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("room", [1e-12, 1.5e-11, 1e-9, 1e-6])
+def test_a_shift_that_no_sampling_would_help_has_weight_one(epsilon: float, room: float) -> None:
+    delta = 1e-6
+    profile = pais.GaussianProfile(1.0 / (largest_shift(epsilon, delta) * (1.0 - room)), 1.0)
+    weight = pais.constrained_weight(profile, 0.0, epsilon=epsilon, delta=delta)
+    assert (weight == 1.0) is (room < 2e-11)
+    with mp.workdps(60):
+        at_one = mp.mpf(float(profile(1.0, 0.0)))
+        assert remove_delta(epsilon, at_one * weight, 1 / mp.mpf(weight)) <= delta
+        longer = mp.mpf(weight) * (1 + mp.mpf("1e-9"))
+        assert remove_delta(epsilon, at_one * longer, 1 / longer) > delta
 
 
 def test_second_crossing_would_publish_records_with_probability_delta() -> None:

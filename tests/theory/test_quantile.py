@@ -18,6 +18,7 @@ from scipy import stats
 
 import pais
 from pais._base.lattice import rounded_noise
+from pais._base.randomness import BitSource
 from pais.data.engines.base import WeightedRows
 from pais.statistics import quantile as quantiles, quantile as selection
 from pais.statistics.quantile import _Exponential, permute_and_flip, selection_scale, uniform_below
@@ -223,11 +224,51 @@ def test_a_candidate_is_accepted_by_the_exact_value_of_its_uniform_variable(scal
 def test_a_candidate_is_accepted_from_exactly_its_gap_on(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for steps, accepted in ((gap - 1, 1), (gap, 2)):
         drawn = np.array([[0], [steps]])
-        monkeypatch.setattr(selection, "rounded_noise", lambda *_, drawn=drawn: drawn)
+        monkeypatch.setattr(selection, "rounded_noise", lambda *_, tails, drawn=drawn: drawn)
         numbers: list[int] = []
         monkeypatch.setattr(selection, "uniform_below", lambda n, _, numbers=numbers: numbers.append(n) or 0)
-        permute_and_flip(np.array([0, -gap]), 5.0, seeded(0))
+        permute_and_flip(np.array([0, -gap]), float(gap), seeded(0))
         assert numbers == [accepted]
+
+
+class Portions(BitSource):
+    """Bits written in advance, a portion for each request."""
+
+    private = False
+
+    def __init__(self, portions: list[bytes]) -> None:
+        self._portions = portions
+
+    def raw(self, n_bytes: int) -> bytes:
+        portion = self._portions.pop(0)
+        assert len(portion) == n_bytes
+        return portion
+
+
+@pytest.mark.parametrize("gap", [11, 12, 25])
+def test_a_far_candidate_is_accepted_by_all_bits_of_its_uniform_variable(
+    gap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # At scale 1, a candidate is accepted if its tail is at most exp(-gap) / 2.
+    border = int(mp.floor(mp.exp(-gap) * mp.mpf(2) ** 63))
+    for word, accepted in ((border - (border >> 20), 2), (border + (border >> 20), 1)):
+        numbers: list[int] = []
+        monkeypatch.setattr(selection, "uniform_below", lambda n, _, numbers=numbers: numbers.append(n) or 0)
+        first, rest = [1 << 14, word >> 48], [0, word % 2**48 << 16]
+        drawn = [np.array(first, dtype=np.uint16).tobytes(), np.array(rest, dtype=np.uint64).tobytes()]
+        permute_and_flip(np.array([0, -gap]), 1.0, Portions(drawn))
+        assert numbers == [accepted]
+
+
+def test_far_candidates_are_accepted_with_their_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr(selection, "uniform_below", lambda n, _: numbers.append(n) or 0)
+    scores, bits, n_calls = -np.repeat([0, 12], [1, 100_000]), seeded(4), 300
+    for _ in range(n_calls):
+        permute_and_flip(scores, 1.0, bits)
+    accepted, expected = sum(numbers) - n_calls, 100_000 * n_calls * math.exp(-12.0)
+    assert 2.0 * min(stats.poisson.cdf(accepted, expected), stats.poisson.sf(accepted - 1, expected)) > ACCEPT
+    assert stats.poisson.sf(accepted - 1, 0.5 * expected) < REJECT
 
 
 def test_the_rows_of_a_part_are_divided_among_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,8 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 
-# Of each class: the name of its kind, names in files by field name, and fields that the class determines, which are
-# not written.
-_KINDS: dict[type, tuple[str, Mapping[str, str], Sequence[str]]] = {}
+# Of each class: the name of its kind, and the names in files of the fields that are written, by field name.
+_KINDS: dict[type, tuple[str, dict[str, str]]] = {}
 _CLASSES: dict[tuple[str, str], type] = {}
 
 
@@ -46,10 +45,15 @@ def stored(
     renamed: Mapping[str, str] | None = None,
     implied: Sequence[str] = (),
 ) -> Callable[[C], C]:
-    """Register a dataclass of a family, so that it can be rebuilt from its dictionary."""
+    """Register a dataclass of a family, so that it can be rebuilt from its dictionary.
+
+    `implied` are fields that the class determines, which are not written.
+    """
+    names = renamed or {}
 
     def register(cls: C) -> C:
-        _KINDS[cls] = (name, renamed or {}, implied)
+        written = [field.name for field in fields(cls) if field.init and field.name not in implied]
+        _KINDS[cls] = (name, {field: names.get(field, field) for field in written})
         _CLASSES[family, name] = cls
         return cls
 
@@ -65,23 +69,21 @@ def to_dict(value: object, family: str) -> dict[str, Any]:
     if kind is None:
         described = value.describe() if hasattr(value, "describe") else {}
         return {**described, family: OTHER, "class": type(value).__name__}
-    name, renamed, implied = kind
-    described = {family: name}
-    for field in fields(value):  # type: ignore[arg-type]  # registered classes are dataclasses
-        if field.init and field.name not in implied:
-            described[renamed.get(field.name, field.name)] = plain(getattr(value, field.name))
-    return described
+    name, written = kind
+    return {family: name} | {stored_name: plain(getattr(value, field)) for field, stored_name in written.items()}
 
 
 def plain(value: object) -> Any:
     """Convert a public value to what JSON can hold; infinity becomes a word."""
+    if isinstance(value, float):
+        return "infinity" if math.isinf(value) else value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+    return value
 
 
 def from_dict(described: Mapping[str, Any], family: str) -> Any:

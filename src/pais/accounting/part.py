@@ -67,6 +67,8 @@ def sum_up(prices: Iterable[float]) -> float:
     """The smallest double that is not below the exact sum."""
     parts = list(prices)
     nearest = math.fsum(parts)
+    if len(parts) < 2:
+        return nearest
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < sum(map(Fraction, parts)) else nearest
 
 

@@ -201,7 +201,8 @@ class KMeansValue:
 
         The other centers are copies, so that there are always k rows.
         """
-        return len(np.unique(self.centers, axis=0))
+        # Adding zero turns -0.0 into 0.0, so that equal centers have equal bytes.
+        return len({center.tobytes() for center in self.centers + 0.0})
 
     def moved(self, origin: FloatArray) -> KMeansValue:
         """The same value in coordinates with another origin."""

@@ -560,7 +560,7 @@ class SampleSettings(Settings):
             free = solve("constrained")
             return free if free.sample_size <= most_rows else solve("constrained", sample_size=most_rows)
         if sample_size is None:
-            sample_size = min(solve("constrained").sample_size, most_rows)
+            sample_size = min(solve("constrained").sample_size, most_rows, norms.n_rows)
         if self.sampling == "coreset":
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))

@@ -377,8 +377,9 @@ class GaussianProfile(ShiftProfile):
             )
 
     def shift(self, norm: FloatArray) -> FloatArray:
-        count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
-        terms = _hypot_up(count, total)
+        terms = np.full_like(norm, divide_up(1.0, self.count_scale))
+        if math.isfinite(self.sum_scale):
+            terms = _hypot_up(terms, divide_up(norm, self.sum_scale))
         if math.isfinite(self.square_scale):
             # Divide before multiplying, so that the square of a large norm does not overflow.
             terms = _hypot_up(terms, multiply_up(norm, divide_up(norm, self.square_scale)))  # [note: profile-10]

@@ -47,6 +47,9 @@ WEIGHT_CAP = 1.0 / SMALLEST_PROBABILITY
 #: Losses of kept records stay below this fraction of their limit, to cover the rounding of look-up and certificate.
 KEPT_ROOM = 1.0 - 1e-12
 
+# Sampling gains nothing if all shifts are above this part of the largest one: it allows for the slack of calibration.
+_NO_ROOM = 1.0 - 2e-11
+
 # Number of equal shifts that are solved for instead of many. NumPy rounds the functions of single numbers differently.
 _FEW = 16
 
@@ -121,6 +124,10 @@ def solve_weights(
     if isinstance(profile, ShiftProfile):
         gaussian_delta(delta)
         at_one = profile.shift(norm)
+        most = largest_shift(epsilon, delta)
+        if np.all((at_one <= most) & (at_one >= most * _NO_ROOM)):  # [note: weight-8]
+            # Weight 1 is within the target, and a larger weight would hardly be above 1.
+            return np.ones_like(at_one)
         if norm.size > _FEW and np.all(at_one == at_one[0]):
             # The loss does not depend on the norm, so one weight is that of all norms.
             return np.full_like(at_one, solve_weights(profile, norm[:_FEW], epsilon, delta, limit)[0])

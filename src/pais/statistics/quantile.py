@@ -82,6 +82,10 @@ def selection_scale(spread: int, epsilon: Fraction) -> float:
     return scale
 
 
+# Unless the first 15 bits of its tail are all 0, an exponential variable is at most log(2**15), which is below this.
+_FAR = 11.0
+
+
 def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
     """Choose a candidate: each one below the best by g steps is accepted with probability exp(-g / scale).
 
@@ -93,8 +97,13 @@ def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
     of any choice differ by a factor of at most exp(s / scale): `tests/theory/test_quantile.py`.
     """
     gaps = scores.max() - scores
-    steps = rounded_noise(_Exponential(scale=scale), (scores.size, 1), scale, bits)[:, 0]
-    accepted = np.flatnonzero(steps >= gaps)  # [note: quantile-1]
+    first = np.frombuffer(bits.raw(2 * gaps.size), dtype=np.uint16)
+    # All others are rejected, whatever their further bits are.
+    near = np.flatnonzero((gaps <= _FAR * scale) | (first << 1 == 0))  # [note: quantile-7]
+    words = first[near].astype(np.uint64) << np.uint64(48) | bits.words64(near.size) >> np.uint64(16)
+    law, tails = _Exponential(scale=scale), Tails(raw=words[:, None])
+    steps = rounded_noise(law, (near.size, 1), scale, bits, tails=tails)[:, 0]
+    accepted = near[steps >= gaps[near]]  # [note: quantile-1]
     choice = int(accepted[uniform_below(accepted.size, bits)])
     tape = current_tape()
     return choice if tape is None else tape.chosen(scores, choice, scale=scale)
@@ -397,9 +406,14 @@ def _gaps(counts: IntArray, level: Fraction) -> IntArray:
     It is 0 if the quantile is among the rows at the point, and at most 2**61.
     """
     upto = np.cumsum(counts)
-    target = level.numerator * int(upto[-1])
+    total, target = int(upto[-1]), level.numerator * int(upto[-1])
+    after = upto[::2]
+    before = after - counts[::2]
+    if total * level.denominator < _LOWEST:
+        beside: IntArray = np.maximum(before * level.denominator - target, target - after * level.denominator)
+        return np.asarray(np.maximum(beside, 0, out=beside))
     gaps = []
-    for rank, sign in (((upto - counts)[::2], 1), (upto[::2], -1)):
+    for rank, sign in ((before, 1), (after, -1)):
         # Exact modulo 2**64, and in doubles, to tell where it is exact.
         rough = sign * (rank.astype(np.float64) * level.denominator - float(target))
         wrapped = (rank.astype(np.uint64) * np.uint64(level.denominator) - np.uint64(target % 2**64)).astype(np.int64)
@@ -590,7 +604,7 @@ class QuantileSettings(TableSettings):
             max_rows=max_rows,
             found=tuple(isinstance(field.column, Auto) for field in fields.columns),
         )
-        estimates, (low, high) = intervals.table(value.values), intervals(0.6827)
+        estimates = intervals.table(value.values)
         dates = np.array([field.is_date for field in fields.columns])
         lost = intervals.lost
         cautions = [
@@ -614,7 +628,7 @@ class QuantileSettings(TableSettings):
             cautions=tuple(cautions),
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
-            errors=partial(np.asarray, 0.5 * (high - low)),
+            errors=intervals.standard_errors,
             bounds=intervals,
             texts=partial(Texts, noise, clipping, tuple(filter(None, (note, *names_notes(facts, plan.unit))))),
             rows=combined(fields.groups, Axis.of(self.levels, "quantile") if self.is_list else None),
@@ -693,6 +707,11 @@ class QuantileIntervals:
             opened.append(np.where(at_bound & (bound != 0.0) & ~lost, beyond, ends))
         return opened[0], opened[1]
 
+    def standard_errors(self) -> FloatArray:
+        """Half the widths of intervals that a normal variable would be in with the same probability."""
+        low, high = self(0.6827)
+        return np.asarray(0.5 * (high - low))
+
     @property
     def _grid_ends(self) -> FloatArray:
         """The first and the last value of the grid of each column, of shape (2, columns)."""
@@ -741,9 +760,16 @@ class QuantileIntervals:
 
 @functools.lru_cache(maxsize=64)
 def _walks(n_bins: int, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Largest and last value of many sums of noise over bins, from a fixed public seed."""
-    n_draws = max(1000, min(_DRAWS, _MOST_NUMBERS // n_bins))
+    """Largest and last value of many sums of noise over bins, from a fixed public seed.
+
+    The noise is symmetric, so the mirror image of each walk is a walk too.
+    """
+    n_draws = max(1000, min(_DRAWS, _MOST_NUMBERS // n_bins)) // 2
     # An exponential variable rounded down is geometric, and the noise is the difference of two.
-    steps = np.floor(scale * np.random.default_rng(0).standard_exponential((2, n_draws, n_bins)))
-    total = np.cumsum(steps[0] - steps[1], axis=1)
-    return np.maximum(total.max(axis=1), 0.0), total[:, -1]
+    steps = np.random.default_rng(0).standard_exponential((2, n_draws, n_bins))
+    steps *= scale
+    walks = np.floor(steps, out=steps)[0]
+    walks -= steps[1]
+    np.cumsum(walks, axis=1, out=walks)
+    highest = np.concatenate([walks.max(axis=1), -walks.min(axis=1)])
+    return np.maximum(highest, 0.0), np.concatenate([walks[:, -1], -walks[:, -1]])

@@ -705,12 +705,10 @@ def without_guesses(result: Statistic, facts: Findings, fields: Fields) -> Stati
 
     They stay where nearly all values are known to be within the guess.
     """
-    outside = {one.column: one.most for one in result.clipped}
-    guessed = [
-        name
-        for name, column in facts.found.get("columns", {}).items()
-        if not column.seen and not outside.get(name, 1.0) <= _FEW_OUTSIDE
-    ]
+    guessed = [name for name, column in facts.found.get("columns", {}).items() if not column.seen]
+    if guessed:
+        outside = {one.column: one.most for one in result.clipped}
+        guessed = [name for name in guessed if not outside.get(name, 1.0) <= _FEW_OUTSIDE]
     if not guessed:
         return result
     unknown = np.tile(

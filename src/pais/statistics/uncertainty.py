@@ -176,7 +176,10 @@ def noise_quantiles(law: NoiseLaw, levels: FloatArray) -> FloatArray:
     """Quantiles of noise at levels in (0, 1)."""
     tails = np.minimum(levels, 1.0 - levels)
     words: NDArray[np.uint64] = (tails * 2.0**64).astype(np.uint64)
-    unit, _ = law.evaluate(Tails(signs=np.where(levels > 0.5, 1.0, -1.0)[:, None], words=words[:, None]))
+    # A tail of 1/2 has 63 bits too; the sign stands before them.
+    words -= words >> np.uint64(63)
+    words |= (levels > 0.5).astype(np.uint64) << np.uint64(63)
+    unit, _ = law.evaluate(Tails(raw=words[:, None]))
     noise = law.scale * unit[:, 0]
     return law.step * np.floor(noise / law.step + 0.5) if isinstance(law, GeometricNoise) else noise
 

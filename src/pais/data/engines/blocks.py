@@ -66,6 +66,12 @@ class Screen:
         """The largest first 8 bits with which any row in the ball may be kept."""
         return int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius))))
 
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether the rule keeps all rows of the ball with one probability, so that powers rule out none."""
+        radius = self.ball.radius
+        return self.rule.smallest_probability(radius) == self.rule.largest_probability(radius)
+
     @property
     def share(self) -> float:
         """Share of all rows that are expected to pass `by_bits`."""
@@ -265,6 +271,9 @@ class Block(ABC):
         With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
         """
         ball = screen.ball
+        if screen.is_flat:
+            index = screen.by_bits(first)
+            return index, self.taken(index, ball)
         if read_all:
             index = screen.by_power(self._rough_powers(ball), first)
             return index, self.taken(index, ball)
