@@ -158,7 +158,7 @@ def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
         (["mean"], "--columns age=18:100"),
         (["mean", "--columns", "age=/10"], "needs bounds, and a number states a scale"),
         (["mean", "--columns", "age=18:100", "--by", "region", "--delta", 0], "delta=0 forbids"),
-        (["mean", "--columns", "age=18:100", "--by", "region=auto"], "such as --by 'region=ranges("),
+        (["mean", "--columns", "age=18:100", "--by", "income=auto"], "such as --by 'income=ranges("),
         (["mean", "--columns", "age=18:100", "--by", "age"], "such as --by 'age=ranges("),
         (["mean", "--columns", "age=18:100", "--by", "region,region"], "--by"),
         (
