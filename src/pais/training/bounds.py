@@ -104,6 +104,8 @@ def bounds_of(bound: Bound, records: Sequence[Any]) -> FloatArray:
             "frequencies or ranks, have no guarantee. Allowed are functions of one record, public numbers and released "
             "parameters: FeatureNorm, StatedClasses, GradientNorm, or your own function."
         )
+    if isinstance(records, np.ndarray) or len({len(part) for part in records}) != 1:
+        raise ArgumentError("records must be a sequence of arrays of equal length, such as (X, y). Pass (X,) for one.")
     n = len(records[0])
     found = np.empty(n)
     with one_blas_thread():

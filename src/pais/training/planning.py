@@ -326,9 +326,6 @@ class Rates:
         self._log_ratio, self._log_rate = np.log(ratios[::-1]), np.log(rates[::-1])
         self._curve = interpolate.PchipInterpolator(self._log_ratio, self._log_rate)
 
-    def _floor(self, ratio: float) -> float:
-        return max(ratio / self._largest_shift, _SMALLEST_RATE)
-
     def _delta(self, rate: float, ratio: float, **options: Any) -> float:
         shift = ratio / rate * ROOM
         return sampled_delta(self.epsilon, rate=rate, shift=shift, n_steps=self.n_steps, **options)
@@ -345,7 +342,7 @@ class Rates:
         Secants in logarithms, within the bracket of the rates that were tried. Steps down stay small without a bracket,
         so that they stop at the first crossing.
         """
-        floor = self._floor(ratio)
+        floor = max(ratio / self._largest_shift, _SMALLEST_RATE)
         low, high, rate = 0.0, 1.0, min(max(guess, floor), 1.0)
         last, before = rate * 1.01, self._excess(rate * 1.01, ratio, coarse)
         while floor < 1.0 and high > low * (1.0 + close):
