@@ -106,13 +106,11 @@ def bounds_of(bound: Bound, records: Sequence[Any]) -> FloatArray:
         )
     if isinstance(records, np.ndarray) or len({len(part) for part in records}) != 1:
         raise ArgumentError("records must be a sequence of arrays of equal length, such as (X, y). Pass (X,) for one.")
-    n = len(records[0])
-    found = np.empty(n)
+    found = np.empty(n := len(records[0]))
     with one_blas_thread():
         for start in range(0, n, _BLOCK):
             block = [np.asarray(part[start : start + _BLOCK]) for part in records]
-            values = _values(bound, [_padded(part) for part in block])
-            found[start : start + _BLOCK] = values[: len(block[0])]
+            found[start : start + _BLOCK] = _values(bound, [_padded(part) for part in block])[: len(block[0])]
         if n:
             _require_alone(bound, [_padded(np.asarray(part[:_BLOCK])) for part in records])
     return np.where(found >= 0.0, found, math.inf)  # [note: training-7]

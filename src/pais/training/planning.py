@@ -38,14 +38,12 @@ _KNOTS_PER_OCTAVE, _OCTAVES = 2, 8
 # Knots near the largest ratio, where the rate falls from 1: in halvings of the ratio. Chosen by eye.
 _STEEP = np.array([0.0, 0.002, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4])
 
-# A searched rate is at most this share above the smallest that is certified; noise is promised to 1e-3.
-_CLOSE = 4e-4
+# Rates that are searched, and knots of the curve, are at most these shares above the smallest that are certified; noise
+# is promised to 1e-3.
+_CLOSE, _ROUGH = 4e-4, 0.005
 
 # The expected batch of a plan may differ from the one that was asked for by this share: no guarantee depends on it.
 _BATCH = 2e-3
-
-# The same for the knots of the curve.
-_ROUGH = 0.005
 
 # Cells of losses while a rate is searched are wider by this factor. The result is certified with cells of factor 1.
 _COARSE = 6.0
@@ -107,7 +105,6 @@ class TrainingPlan(Carded):
     unit: str = ""
     epsilon_if_joined: float = field(init=False, repr=False, compare=False)
     epsilon_if_known: float = field(init=False, repr=False, compare=False)
-    largest_delta: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         validate.count("n_steps", self.n_steps)
@@ -132,7 +129,6 @@ class TrainingPlan(Carded):
                 "Raise the noise or the rates, or state a larger max_epsilon_if_joined.",
                 cost=limit,
             )
-        object.__setattr__(self, "largest_delta", max(deltas))
         object.__setattr__(self, "epsilon_if_joined", _epsilon_of(shift, self.delta))
         object.__setattr__(self, "epsilon_if_known", max(self._epsilon_if_known(one) for one in self.bins))
 

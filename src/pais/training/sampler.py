@@ -21,7 +21,7 @@ from pais.accounting.certificate import Certificate, Release, digest
 from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
 from pais.accounting.stores import exclusive, replace_file
-from pais.errors import ArgumentError, MismatchError, SpentError
+from pais.errors import MismatchError, SpentError
 from pais.training.bounds import Bound, bounds_of
 from pais.training.planning import TrainingPlan
 
@@ -181,14 +181,16 @@ class WeightedPoissonSampler:
     def draw(self) -> Batch:
         """The batch of the next step. Raises after the last step of the plan."""
         if self._step >= self.plan.n_steps:
-            raise SpentError(
-                f"all {self.plan.n_steps} steps of the plan were drawn. Plan more steps, and pay for them."
-            )
+            raise SpentError(f"all {self.plan.n_steps} steps of the plan were drawn. Plan and pay for more of them.")
         if self._entries is None:
             self._entries = self._accounts.spend(self._price)  # [note: training-11]
         self._step += 1
         self._write()  # [note: training-12]
-        places = [self._drawn(number, one.rate) for number, one in enumerate(self.plan.bins)]
+        spans = zip(self.plan.rates.tolist(), self._starts, np.diff(self._starts), strict=False)
+        places = [
+            self._order[start + joined(int(size), rate, self.bits_of(number))]
+            for number, (rate, start, size) in enumerate(spans)
+        ]
         number = np.repeat(np.arange(len(places)), [place.size for place in places])
         index = np.concatenate(places)
         self.last = Batch(self._step, index, self.plan.weights[number], self.plan.bounds[number])
@@ -198,14 +200,10 @@ class WeightedPoissonSampler:
         """The batch that was drawn last, for loops that see only its positions; raises if these are others."""
         if self.last is None or not np.array_equal(self.last.index, np.asarray(index, dtype=np.int64)):
             raise MismatchError(
-                "these are not the positions of the batch that was drawn last. Let the loader draw one batch at a time, "
-                "without workers that read ahead, and keep the order of the positions."
+                "these are not the positions of the batch that was drawn last, in their order. Use a loader without "
+                "workers that read ahead."
             )
         return self.last
-
-    def _drawn(self, number: int, rate: float) -> NDArray[np.int64]:
-        start, stop = int(self._starts[number]), int(self._starts[number + 1])
-        return self._order[start + joined(stop - start, rate, self.bits_of(number))]
 
     def bits_of(self, number: int) -> BitSource:
         """Bits of a bin in the current step, and those of its noise as those of one more bin."""
@@ -222,24 +220,20 @@ class WeightedPoissonSampler:
 
     def state_dict(self) -> dict[str, Any]:
         """The step that was drawn last, and the run and the plan that it belongs to; public."""
-        return {"plan": digest(self.plan), "run": self._run, "step": self._step}
+        return {"plan": digest(self.plan), "run": self._run, "step": self._step, "secure": self.secure}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after the step of a saved state. A step that this sampler or its journal already drew stays drawn.
 
-        A state does not know of steps that were drawn after it was saved. So a run goes on in a new sampler only with
-        its journal; rehearsals need none.
+        A state does not know what was drawn after it was saved, so only a rehearsal goes on without its journal.
         """
         if self.secure and state.get("run") != self._run:
-            raise MismatchError(
-                "the state is that of another run. To go on with it, pass the journal of that run, which also holds the "
-                "steps that were drawn after the state was saved."
-            )
+            raise MismatchError("the state is that of another run. Pass the journal of that run: it has all steps.")
         self._go_on(state)
 
     def _go_on(self, state: dict[str, Any]) -> None:
-        if state.get("plan") != digest(self.plan):
-            raise MismatchError("the state was saved with another plan. Load the plan that it was saved with.")
+        if (state.get("plan"), state.get("secure")) != (digest(self.plan), self.secure):
+            raise MismatchError("the state is that of another plan, or of a rehearsal. Load the plan it belongs to.")
         if self._entries is not None and state["run"] != self._run:
             raise MismatchError("this sampler already drew steps of another run. Make a new sampler.")
         step = validate.number("step", state["step"], rule="a number of steps", high=float(self.plan.n_steps))

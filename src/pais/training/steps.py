@@ -42,9 +42,7 @@ def noisy_sum(sampler: WeightedPoissonSampler, batch: Batch, gradients: ArrayLik
     """
     rows = np.asarray(gradients, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != batch.index.size:
-        raise ArgumentError(
-            "gradients must have one row for each record of the batch and one column for each parameter."
-        )
+        raise ArgumentError("gradients need one row for each record of the batch and a column for each parameter.")
     lattice = lattice_of(sampler.plan)
     total = np.zeros(rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), _BLOCK):
@@ -132,7 +130,7 @@ def torch_step(sampler: WeightedPoissonSampler, batch: Batch, optimizer: Any, *,
 
 
 def _samples_of(parameter: Any, n: int) -> Any:
-    """Per-record gradients of a parameter, one in each row. Opacus leaves a list if there were several backward passes."""
+    """Gradients of records for a parameter, one in each row. Opacus leaves a list after several backward passes."""
     import torch
 
     if n == 0:

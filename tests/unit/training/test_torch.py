@@ -134,7 +134,9 @@ def test_a_data_loader_takes_the_batches() -> None:
 def test_a_data_loader_that_reads_ahead_is_refused() -> None:
     X = data()
     sampler = WeightedPoissonSampler(PLAN, first, (X,), random_state=1)
-    loader = torch.utils.data.DataLoader(range(60), batch_sampler=sampler.torch_batches(), collate_fn=list, num_workers=1)
+    loader = torch.utils.data.DataLoader(
+        range(60), batch_sampler=sampler.torch_batches(), collate_fn=list, num_workers=1
+    )
     with pytest.raises(MismatchError, match="workers that read ahead"):
         sampler.batch_of(next(iter(loader)))
 
