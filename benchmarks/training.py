@@ -184,7 +184,7 @@ def rates_table(options: argparse.Namespace, progress: Progress) -> Table:
         remarks=[
             "All columns but the last are ratios to uniform Poisson sampling. Bounds are cut at their 95 % quantile.",
             "Balanced plans are for equal gradients and 100 parameters: least variance of noise and sampling together.",
-            "The largest delta is that of any bin of the three plans, by dp-accounting.",
+            "The largest delta is by dp-accounting, of the two bins of each plan that come nearest to it by our own bound.",
         ],
     )
     digits = load_digits()
