@@ -244,7 +244,7 @@ class WeightedPoissonSampler:
         if self._journal is None:
             return
         with exclusive(self._journal):
-            before = files.read_json(self._journal) if self._journal.exists() else {"run": self._run, "step": 0}
+            before = files.read_json(self._journal) if self._journal.exists() else {**self.state_dict(), "step": 0}
             if before["run"] != self._run or before["step"] >= self._step:
                 raise MismatchError(f"another process draws steps with {self._journal}. Use one journal for each run.")
             replace_file(self._journal, json.dumps(self.state_dict()))
