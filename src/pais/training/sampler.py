@@ -227,7 +227,7 @@ class WeightedPoissonSampler:
 
         A state does not know what was drawn after it was saved, so only a rehearsal goes on without its journal.
         """
-        if self.secure and state.get("run") != self._run:
+        if self.secure and state.get("run") != self._run:  # [note: training-19]
             raise MismatchError("the state is that of another run. Pass the journal of that run: it has all steps.")
         self._go_on(state)
 
