@@ -120,10 +120,12 @@ def test_a_state_of_another_plan_or_run_is_refused() -> None:
     # Without its journal, nobody knows which steps were drawn after the state was saved.
     with pytest.raises(MismatchError, match="Pass the journal"):
         WeightedPoissonSampler(plan, first, (X,)).load_state_dict(state)
+    rehearsal = WeightedPoissonSampler(plan, first, (X,), random_state=0)
+    rehearsal.draw()
     other_bounds = replace(plan, bins=(replace(plan.bins[0], bound=1.5),))
     for other in (plan_of(0.4, n_steps=6), plan_of(0.5, n_steps=7), other_bounds, replace(plan, epsilon=1.1)):
         with pytest.raises(MismatchError, match="another plan"):
-            WeightedPoissonSampler(other, first, (X,), random_state=0).load_state_dict(state)
+            WeightedPoissonSampler(other, first, (X,), random_state=0).load_state_dict(rehearsal.state_dict())
 
 
 def test_a_rehearsal_does_not_go_on_as_a_private_run(tmp_path: Path) -> None:
