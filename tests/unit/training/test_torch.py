@@ -159,3 +159,56 @@ def test_uniform_batches_need_the_noise_that_opacus_finds() -> None:
     ours = training.plan(300, epsilon=2.0, delta=1e-5, bounds={1.0: 10_000}, mean_batch=200)
     # The other accountant has an error of its own, and rounds up.
     assert ours.noise * ours.rates[0] == pytest.approx(theirs, rel=1e-2)
+
+
+def test_uniform_batches_train_as_the_engine_of_opacus_does() -> None:
+    opacus = pytest.importorskip("opacus")
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    X, y = torch.tensor(digits.data / 16.0, dtype=torch.float32), torch.tensor(digits.target)
+    plan = training.plan(60, epsilon=3.0, delta=1e-5, bounds={1.0: 1_797}, mean_batch=180)
+    rate = float(plan.rates[0])
+
+    def loss_of(model: object) -> float:
+        with torch.no_grad():
+            return float(torch.nn.functional.cross_entropy(model(X), y))  # type: ignore[operator]
+
+    def start() -> tuple[object, object]:
+        model = torch.nn.Linear(64, 10)
+        torch.nn.init.zeros_(model.weight)
+        torch.nn.init.zeros_(model.bias)
+        return model, torch.optim.SGD(model.parameters(), lr=2.0)
+
+    def ours(seed: int) -> float:
+        model, optimizer = start()
+        wrapped = opacus.GradSampleModule(model, loss_reduction="sum")
+        sampler = WeightedPoissonSampler(plan, lambda X: np.ones(len(X)), (X.numpy(),), random_state=seed)
+        for batch in sampler:
+            index = torch.as_tensor(batch.index)
+            torch.nn.functional.cross_entropy(wrapped(X[index]), y[index], reduction="sum").backward()
+            training.torch_step(sampler, batch, optimizer, divisor=1_797)
+            optimizer.step()  # type: ignore[attr-defined]
+        return loss_of(model)
+
+    def theirs(seed: int) -> float:
+        torch.manual_seed(seed)
+        model, optimizer = start()
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=180)
+        wrapped, optimizer, loader = opacus.PrivacyEngine().make_private(
+            module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=plan.noise * rate, max_grad_norm=1.0
+        )
+        done = 0
+        while done < plan.n_steps:
+            for rows, labels in loader:
+                if done < plan.n_steps:
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(wrapped(rows), labels).backward()
+                    optimizer.step()
+                    done += 1
+        return loss_of(wrapped)
+
+    losses = np.array([[run(seed) for seed in range(6)] for run in (ours, theirs)])
+    error = np.sqrt(losses.var(axis=1, ddof=1).sum() / 6)
+    assert abs(losses[0].mean() - losses[1].mean()) < 4.0 * error
+    assert losses.mean() < 1.0
