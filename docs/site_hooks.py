@@ -38,6 +38,7 @@ GUIDES = [
     "pca",
     "training",
     "training-torch",
+    "training-jax",
     "command-line",
     "studio",
     "choose-epsilon-and-size",

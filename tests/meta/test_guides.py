@@ -22,8 +22,8 @@ from pais.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-# These need Spark or torch and have tests of their own: `test_spark_page.py` and `tests/unit/training/test_torch.py`.
-RUN = [page for page in PAGES if page.name not in ("spark.md", "training-torch.md")]
+# These need Spark, torch or JAX and have tests of their own: `test_spark_page.py`, `test_torch.py` and `test_jax.py`.
+RUN = [page for page in PAGES if page.name not in ("spark.md", "training-torch.md", "training-jax.md")]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ HELD_BY = {
     "README.md": "tests/meta/test_readme.py",
     "docs/guide/spark.md": "tests/meta/test_spark_page.py",
     "docs/guide/training-torch.md": "tests/unit/training/test_torch.py",
+    "docs/guide/training-jax.md": "tests/unit/training/test_jax.py",
     "docs/guide/": "tests/meta/test_guides.py",
 }
 

@@ -22,6 +22,7 @@ CASES = [
     (0.3, 0.03, 1000, 1.0),
     (0.5, 1.0, 3, 2.0),
     (0.02, 0.5, 50, 0.1),
+    (0.01, 1 / 2.356, 10_000, 2.0),
 ]
 
 
@@ -95,13 +96,15 @@ def test_one_step_agrees_with_the_closed_form() -> None:
         assert exact * (1.0 - 1e-9) <= sampled_delta(epsilon, rate=rate, shift=shift, n_steps=1) <= exact * 1.01
 
 
-def test_uniform_sampling_has_the_noise_of_an_independent_accountant() -> None:
-    plan = training.plan(500, epsilon=2.0, delta=1e-6, bounds={1.0: 10_000}, mean_batch=200)
-    assert plan.rates == pytest.approx([0.02], rel=1e-9)
-    multiplier = plan.noise * 0.02
+@pytest.mark.parametrize(("n_steps", "rate"), [(100, 0.02), (1_000, 0.01), (10_000, 0.01)])
+def test_uniform_sampling_has_the_noise_of_an_independent_accountant(n_steps: int, rate: float) -> None:
+    plan = training.plan(n_steps, epsilon=2.0, delta=1e-6, bounds={1.0: 10_000}, mean_batch=rate * 10_000)
+    assert plan.rates == pytest.approx([rate], rel=1e-3)
+    rate = float(plan.rates[0])
+    multiplier = plan.noise * rate
     # The delta of the other accountant crosses 1e-6 within 1e-3 of the noise.
     more, less = (
-        accountant(0.02, 1.0 / (multiplier * factor), 500, 2.0, adding=False, pessimistic=True)
+        accountant(rate, 1.0 / (multiplier * factor), n_steps, 2.0, adding=False, pessimistic=True)
         for factor in (1.0 + 1e-4, 1.0 - 1e-3)
     )
     assert more <= 1e-6 <= less
@@ -119,10 +122,11 @@ PLANS = [
     {"n_steps": 300, "epsilon": 1.0, "mean_batch": 300.0},
     {"n_steps": 300, "epsilon": 1.0, "mean_batch": 300.0, "n_parameters": 50},
     {"n_steps": 300, "mean_batch": 300.0, "noise": 150.0},
+    {"n_steps": 10_000, "epsilon": 2.0, "mean_batch": 300.0},
 ]
 
 
-@pytest.mark.parametrize("settings", PLANS, ids=["noise", "batch", "variance", "epsilon"])
+@pytest.mark.parametrize("settings", PLANS, ids=["noise", "batch", "variance", "epsilon", "long"])
 def test_every_bin_of_a_plan_meets_delta_by_an_independent_accountant(settings: dict[str, float]) -> None:
     plan = training.plan(**settings, delta=1e-6, bounds={0.1: 5000, 0.3: 5000, 1.0: 5000})  # type: ignore[arg-type]
     for one in plan.bins:
@@ -131,7 +135,7 @@ def test_every_bin_of_a_plan_meets_delta_by_an_independent_accountant(settings: 
             low = accountant(one.rate, shift, plan.n_steps, plan.epsilon, adding=adding, pessimistic=False)
             assert low <= plan.delta
     if "mean_batch" in settings:
-        assert plan.mean_batch == pytest.approx(300.0, rel=1e-3)
+        assert plan.mean_batch == pytest.approx(300.0, rel=2e-3)
 
 
 def test_a_plan_that_costs_more_than_it_states_is_refused() -> None:

@@ -231,10 +231,10 @@ class FileStore(Store):
             # The name is too long, or symbolic links form a cycle.
             raise ArgumentError(f"{path} cannot be the path of a ledger. Check the path.") from None
         if stated is not None and missing:
-            with _exclusive(path):
+            with exclusive(path):
                 # Another process may have created the file while this one waited for the lock.
                 if not path.exists():
-                    _replace(path, _content(stated, ()))
+                    replace_file(path, _content(stated, ()))
         if not path.exists():
             raise ArgumentError(f"there is no ledger at {path}. State epsilon and delta to create one.")
         budget, _ = _parsed(path)
@@ -264,10 +264,10 @@ class FileStore(Store):
         return entries
 
     def append(self, decide: Decide) -> Entry:
-        with _exclusive(self.path):
+        with exclusive(self.path):
             entries = self.read()
             entry = decide(entries)
-            _replace(self.path, _content(self.budget, (*entries, entry)))
+            replace_file(self.path, _content(self.budget, (*entries, entry)))
             self._seen.add(entry.id)
         return entry
 
@@ -323,7 +323,7 @@ def _checked(content: Any) -> tuple[Budget, tuple[Entry, ...]]:
 
 
 @contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock for the file at a path, against all processes and threads that use this function."""
     # With fcntl, the lock file stays after use; in the fallback, the lock is held as long as the file exists. The two
     # kinds need different names.
@@ -331,7 +331,7 @@ def _exclusive(path: Path) -> Iterator[None]:
     try:
         descriptor = _lock_file(lock)
     except OSError as error:
-        raise ArgumentError(f"the ledger {path} cannot be locked: {error.strerror}. Check the directory.") from None
+        raise ArgumentError(f"{path} cannot be locked: {error.strerror}. Check the directory.") from None
     try:
         yield
     finally:
@@ -389,7 +389,7 @@ if fcntl is not None:
     os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
-def _replace(path: Path, content: str) -> None:
+def replace_file(path: Path, content: str) -> None:
     """Replace a file; the new content is on disk when this returns.
 
     Callers hold the lock, so one fixed temporary name is enough.
@@ -410,7 +410,7 @@ def _replace(path: Path, content: str) -> None:
         new.replace(path)  # [note: ledger-2]
         _sync_directory(path.parent)
     except OSError as error:
-        raise ArgumentError(f"the ledger {path} cannot be written: {error.strerror}. Nothing was released.") from None
+        raise ArgumentError(f"{path} cannot be written: {error.strerror}. Nothing was released.") from None
 
 
 def _sync_directory(directory: Path) -> None:

@@ -104,13 +104,13 @@ def bounds_of(bound: Bound, records: Sequence[Any]) -> FloatArray:
             "frequencies or ranks, have no guarantee. Allowed are functions of one record, public numbers and released "
             "parameters: FeatureNorm, StatedClasses, GradientNorm, or your own function."
         )
-    n = len(records[0])
-    found = np.empty(n)
+    if isinstance(records, np.ndarray) or len({len(part) for part in records}) != 1:
+        raise ArgumentError("records must be a sequence of arrays of equal length, such as (X, y). Pass (X,) for one.")
+    found = np.empty(n := len(records[0]))
     with one_blas_thread():
         for start in range(0, n, _BLOCK):
             block = [np.asarray(part[start : start + _BLOCK]) for part in records]
-            values = _values(bound, [_padded(part) for part in block])
-            found[start : start + _BLOCK] = values[: len(block[0])]
+            found[start : start + _BLOCK] = _values(bound, [_padded(part) for part in block])[: len(block[0])]
         if n:
             _require_alone(bound, [_padded(np.asarray(part[:_BLOCK])) for part in records])
     return np.where(found >= 0.0, found, math.inf)  # [note: training-7]

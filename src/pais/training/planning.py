@@ -38,14 +38,12 @@ _KNOTS_PER_OCTAVE, _OCTAVES = 2, 8
 # Knots near the largest ratio, where the rate falls from 1: in halvings of the ratio. Chosen by eye.
 _STEEP = np.array([0.0, 0.002, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4])
 
-# A searched rate is at most this share above the smallest that is certified; noise is promised to 1e-3.
-_CLOSE = 4e-4
+# Rates that are searched, and knots of the curve, are at most these shares above the smallest that are certified; noise
+# is promised to 1e-3.
+_CLOSE, _ROUGH = 4e-4, 0.005
 
 # The expected batch of a plan may differ from the one that was asked for by this share: no guarantee depends on it.
 _BATCH = 2e-3
-
-# The same for the knots of the curve.
-_ROUGH = 0.005
 
 # Cells of losses while a rate is searched are wider by this factor. The result is certified with cells of factor 1.
 _COARSE = 6.0
@@ -107,7 +105,6 @@ class TrainingPlan(Carded):
     unit: str = ""
     epsilon_if_joined: float = field(init=False, repr=False, compare=False)
     epsilon_if_known: float = field(init=False, repr=False, compare=False)
-    largest_delta: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         validate.count("n_steps", self.n_steps)
@@ -132,7 +129,6 @@ class TrainingPlan(Carded):
                 "Raise the noise or the rates, or state a larger max_epsilon_if_joined.",
                 cost=limit,
             )
-        object.__setattr__(self, "largest_delta", max(deltas))
         object.__setattr__(self, "epsilon_if_joined", _epsilon_of(shift, self.delta))
         object.__setattr__(self, "epsilon_if_known", max(self._epsilon_if_known(one) for one in self.bins))
 
@@ -326,9 +322,6 @@ class Rates:
         self._log_ratio, self._log_rate = np.log(ratios[::-1]), np.log(rates[::-1])
         self._curve = interpolate.PchipInterpolator(self._log_ratio, self._log_rate)
 
-    def _floor(self, ratio: float) -> float:
-        return max(ratio / self._largest_shift, _SMALLEST_RATE)
-
     def _delta(self, rate: float, ratio: float, **options: Any) -> float:
         shift = ratio / rate * ROOM
         return sampled_delta(self.epsilon, rate=rate, shift=shift, n_steps=self.n_steps, **options)
@@ -345,7 +338,7 @@ class Rates:
         Secants in logarithms, within the bracket of the rates that were tried. Steps down stay small without a bracket,
         so that they stop at the first crossing.
         """
-        floor = self._floor(ratio)
+        floor = max(ratio / self._largest_shift, _SMALLEST_RATE)
         low, high, rate = 0.0, 1.0, min(max(guess, floor), 1.0)
         last, before = rate * 1.01, self._excess(rate * 1.01, ratio, coarse)
         while floor < 1.0 and high > low * (1.0 + close):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,8 @@ from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting.certificate import Certificate, Release, digest
 from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
-from pais.errors import ArgumentError, MismatchError, SpentError
+from pais.accounting.stores import exclusive, replace_file
+from pais.errors import MismatchError, SpentError
 from pais.training.bounds import Bound, bounds_of
 from pais.training.planning import TrainingPlan
 
@@ -148,7 +149,7 @@ class WeightedPoissonSampler:
     ) -> None:
         validate.instance("plan", plan, TrainingPlan, "Make one with pais.training.plan.")
         place = plan.bin_of(bounds_of(bound, records))
-        self.plan, self._place = plan, place.astype(np.int16)
+        self.plan, self._place = plan, place.astype(np.int32)
         # Positions of the records of each bin, in the order of the records.
         self._order = np.argsort(self._place, kind="stable")
         self._starts = np.searchsorted(self._place[self._order], np.arange(len(plan.bins) + 1))
@@ -158,8 +159,9 @@ class WeightedPoissonSampler:
         self._entries: list[str] | None = None
         self._journal = None if journal is None else Path(journal)
         self._run, self._step = os.urandom(8).hex(), 0
+        self.last: Batch | None = None
         if self._journal is not None and self._journal.exists():
-            self.load_state_dict(files.read_json(self._journal))
+            self._go_on(files.read_json(self._journal))
         self._accounts.check(self._price)
 
     @property
@@ -179,35 +181,35 @@ class WeightedPoissonSampler:
     def draw(self) -> Batch:
         """The batch of the next step. Raises after the last step of the plan."""
         if self._step >= self.plan.n_steps:
-            raise SpentError(
-                f"all {self.plan.n_steps} steps of the plan were drawn. Plan more steps, and pay for them."
-            )
+            raise SpentError(f"all {self.plan.n_steps} steps of the plan were drawn. Plan and pay for more of them.")
         if self._entries is None:
             self._entries = self._accounts.spend(self._price)  # [note: training-11]
         self._step += 1
         self._write()  # [note: training-12]
-        bits = self._bits_of_step()
-        places = [self._drawn(number, one.rate, bits) for number, one in enumerate(self.plan.bins)]
+        spans = zip(self.plan.rates.tolist(), self._starts, np.diff(self._starts), strict=False)
+        places = [
+            self._order[start + joined(int(size), rate, self.bits_of(number))]
+            for number, (rate, start, size) in enumerate(spans)
+        ]
         number = np.repeat(np.arange(len(places)), [place.size for place in places])
         index = np.concatenate(places)
-        return Batch(self._step, index, self.plan.weights[number], self.plan.bounds[number])
+        self.last = Batch(self._step, index, self.plan.weights[number], self.plan.bounds[number])
+        return self.last
 
-    def _drawn(self, number: int, rate: float, bits: Sequence[BitSource]) -> NDArray[np.int64]:
-        start, stop = int(self._starts[number]), int(self._starts[number + 1])
-        return self._order[start + joined(stop - start, rate, bits[number])]
+    def batch_of(self, index: Any) -> Batch:
+        """The batch that was drawn last, for loops that see only its positions; raises if these are others."""
+        if self.last is None or not np.array_equal(self.last.index, np.asarray(index, dtype=np.int64)):
+            raise MismatchError(
+                "these are not the positions of the batch that was drawn last, in their order. Use a loader without "
+                "workers that read ahead."
+            )
+        return self.last
 
-    def _bits_of_step(self) -> list[BitSource]:
-        """Bits of each bin: those of one secure source, or of a seed that step and bin determine."""
-        if self.secure or not isinstance(self._random_state, (int, np.integer)):
-            return [self._bits] * len(self.plan.bins)
-        seed, n = int(self._random_state), len(self.plan.bins)
-        return [bit_source(seed, stream=10 + self._step * n + number) for number in range(n)]
-
-    def noise_bits(self) -> BitSource:
-        """Bits for the noise of the current step."""
+    def bits_of(self, number: int) -> BitSource:
+        """Bits of a bin in the current step, and those of its noise as those of one more bin."""
         if self.secure or not isinstance(self._random_state, (int, np.integer)):
             return self._bits
-        return bit_source(int(self._random_state) + 1, stream=10 + self._step)
+        return bit_source(int(self._random_state), stream=10 + self._step * (len(self.plan.bins) + 1) + number)
 
     def __iter__(self) -> Iterator[Batch]:
         while self._step < self.plan.n_steps:
@@ -216,22 +218,22 @@ class WeightedPoissonSampler:
     def __len__(self) -> int:
         return self.plan.n_steps - self._step
 
-    def weight_of(self, index: Any) -> FloatArray:
-        """Weights 1/rate of records, for loops that see only positions."""
-        return self.plan.weights[self._place[np.asarray(index, dtype=np.int64)]]
-
-    def clip_of(self, index: Any) -> FloatArray:
-        """Largest lengths of the gradients of records."""
-        return self.plan.bounds[self._place[np.asarray(index, dtype=np.int64)]]
-
     def state_dict(self) -> dict[str, Any]:
-        """The step that was drawn last and the plan; public. `load_state_dict` goes on after it."""
-        return {"plan": digest(self.plan.rates), "run": self._run, "step": self._step, "noise": self.plan.noise}
+        """The step that was drawn last, and the run and the plan that it belongs to; public."""
+        return {"plan": digest(self.plan), "run": self._run, "step": self._step, "secure": self.secure}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after the step of a saved state. A step that this sampler or its journal already drew stays drawn."""
-        if state.get("plan") != digest(self.plan.rates) or state.get("noise") != self.plan.noise:
-            raise MismatchError("the state was saved with another plan. Load the plan that it was saved with.")
+        """Go on after the step of a saved state. A step that this sampler or its journal already drew stays drawn.
+
+        A state does not know what was drawn after it was saved, so only a rehearsal goes on without its journal.
+        """
+        if self.secure and state.get("run") != self._run:  # [note: training-19]
+            raise MismatchError("the state is that of another run. Pass the journal of that run: it has all steps.")
+        self._go_on(state)
+
+    def _go_on(self, state: dict[str, Any]) -> None:
+        if (state.get("plan"), state.get("secure")) != (digest(self.plan), self.secure):
+            raise MismatchError("the state is that of another plan, or of a rehearsal. Load the plan it belongs to.")
         if self._entries is not None and state["run"] != self._run:
             raise MismatchError("this sampler already drew steps of another run. Make a new sampler.")
         step = validate.number("step", state["step"], rule="a number of steps", high=float(self.plan.n_steps))
@@ -241,13 +243,11 @@ class WeightedPoissonSampler:
     def _write(self) -> None:
         if self._journal is None:
             return
-        with contextlib.suppress(ArgumentError):
-            before = files.read_json(self._journal)
+        with exclusive(self._journal):
+            before = files.read_json(self._journal) if self._journal.exists() else {**self.state_dict(), "step": 0}
             if before["run"] != self._run or before["step"] >= self._step:
                 raise MismatchError(f"another process draws steps with {self._journal}. Use one journal for each run.")
-        partial = self._journal.with_name(self._journal.name + ".partial")
-        files.write_json(partial, self.state_dict())
-        partial.replace(self._journal)
+            replace_file(self._journal, json.dumps(self.state_dict()))
 
     def release(self, value: object) -> Release:
         """A value that was computed from the noisy sums of this run, such as a model, with its certificate."""

@@ -42,9 +42,7 @@ def noisy_sum(sampler: WeightedPoissonSampler, batch: Batch, gradients: ArrayLik
     """
     rows = np.asarray(gradients, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != batch.index.size:
-        raise ArgumentError(
-            "gradients must have one row for each record of the batch and one column for each parameter."
-        )
+        raise ArgumentError("gradients need one row for each record of the batch and a column for each parameter.")
     lattice = lattice_of(sampler.plan)
     total = np.zeros(rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), _BLOCK):
@@ -78,59 +76,70 @@ def lattice_of(plan: TrainingPlan) -> Lattice:
 
 def released(sampler: WeightedPoissonSampler, batch: Batch, totals: Sequence[IntArray]) -> list[FloatArray]:
     """Add noise to flat totals in whole steps, as one vector, and convert them to numbers."""
+    if batch is not sampler.last:  # [note: training-17]
+        raise ArgumentError("the batch is not the last one that this sampler drew. Use each before the next one.")
     batch.use()
-    if batch.step != sampler.step:
-        raise ArgumentError("the batch is not the last one that the sampler drew. Use each batch before the next one.")
     noise, lattice = GaussianNoise(scale=sampler.plan.noise), lattice_of(sampler.plan)
     whole = np.concatenate(totals)
-    noisy = noise.added_to(whole[None, :], lattice, sampler.noise_bits())[0]  # [note: training-16]
+    noisy = noise.added_to(whole[None, :], lattice, sampler.bits_of(len(sampler.plan.bins)))[0]  # [note: training-16]
     ends = np.cumsum([total.size for total in totals])[:-1]
     return np.split(lattice.decode(noisy), ends)
 
 
-def torch_step(sampler: WeightedPoissonSampler, batch: Batch, parameters: Any, *, divisor: float) -> None:
-    """Set the gradients of torch parameters to a noisy sum over a public divisor; then call the optimizer's step.
+def torch_step(sampler: WeightedPoissonSampler, batch: Batch, optimizer: Any, *, divisor: float) -> None:
+    """Set the gradients of a torch optimizer to a noisy sum over a public divisor; then call the optimizer's step.
 
     Parameters
     ----------
     sampler, batch
         As in `noisy_sum`.
-    parameters : iterable of torch parameters
-        Each with per-record gradients in ``grad_sample``, of a loss that is summed over the batch, as Opacus' module
-        ``GradSampleModule(model, loss_reduction="sum")`` leaves them. For an empty batch they may be missing.
+    optimizer : torch optimizer
+        The parameters in all its groups get noisy gradients. Each has per-record gradients in ``grad_sample``, of a
+        loss that is summed over the batch, as Opacus' module ``GradSampleModule(model, loss_reduction="sum")`` leaves
+        them. For an empty batch they may be missing. A parameter that needs no gradient loses the one that it has.
     divisor : float
         A public number, such as a stated number of records. Never the size of a batch.
     """
     import torch
 
     divisor = validate.positive("divisor", divisor)
-    trained = [one for one in parameters if one.requires_grad]
     n, lattice = batch.index.size, lattice_of(sampler.plan)
+    every = [one for group in optimizer.param_groups for one in group["params"]]
+    trained = [one for one in every if one.requires_grad]
     samples = [_samples_of(one, n) for one in trained]
-    squares = sum((part.double().reshape(n, -1) ** 2).sum(dim=1) for part in samples)
-    length = torch.sqrt(squares)
+    largest = torch.stack([part.abs().amax(dim=1).double() for part in samples]).amax(dim=0)
+    fine = torch.isfinite(largest)
+    scale = torch.where(fine & (largest > 0.0), largest, 1.0)
+    length = torch.sqrt(sum(((part.double() / scale[:, None]) ** 2).sum(dim=1) for part in samples))
     clip, weight = (torch.as_tensor(part, device=length.device) for part in (batch.clip, batch.weight))
-    factor = torch.clamp(clip / torch.clamp(length, min=1e-300), max=1.0) * weight
-    fine = torch.isfinite(length)
+    # The same operations as in `bounded`.
+    factor = torch.clamp(clip / torch.clamp(length, min=1e-300) / scale, max=1.0) * weight  # [note: training-18]
     totals = []
     for part in samples:
-        total = torch.zeros(part[0].numel() if n else part.shape[1:].numel(), dtype=torch.int64, device=part.device)
+        total = torch.zeros(part.shape[1], dtype=torch.int64, device=part.device)
         for start in range(0, n, _BLOCK):
-            rows = part[start : start + _BLOCK].double().reshape(-1, total.numel())
-            kept = torch.where(fine[start : start + _BLOCK, None], rows, 0.0)
-            scaled = kept * torch.where(fine, factor, 0.0)[start : start + _BLOCK, None] / lattice.step
-            total += torch.trunc(scaled).to(torch.int64).sum(dim=0)
+            span = slice(start, start + _BLOCK)
+            kept = torch.where(fine[span, None], part[span].double() * factor[span, None], 0.0)
+            total += torch.trunc(kept / lattice.step).to(torch.int64).sum(dim=0)
         totals.append(total.cpu().numpy())
-    for one, noisy in zip(trained, released(sampler, batch, totals), strict=True):
-        one.grad = torch.as_tensor(noisy / divisor, dtype=one.dtype, device=one.device).reshape(one.shape)
-        one.grad_sample = None
+    noisy = released(sampler, batch, totals)
+    for one in every:
+        one.grad = one.grad_sample = None
+    for one, value in zip(trained, noisy, strict=True):
+        one.grad = torch.as_tensor(value / divisor, dtype=one.dtype, device=one.device).reshape(one.shape)
 
 
 def _samples_of(parameter: Any, n: int) -> Any:
-    """Per-record gradients of a parameter. Opacus leaves a list if the module was called several times."""
+    """Gradients of records for a parameter, one in each row. Opacus leaves a list after several backward passes."""
+    import torch
+
     if n == 0:
-        return parameter.detach().new_zeros((0, *parameter.shape))
+        return parameter.detach().new_zeros((0, parameter.numel()))
     found = getattr(parameter, "grad_sample", None)
-    if found is None:
-        raise ArgumentError("a parameter has no grad_sample. Wrap the model in opacus.GradSampleModule.")
-    return (found[-1] if isinstance(found, list) else found).detach()
+    found = torch.cat(found) if isinstance(found, list) else found
+    if found is None or found.shape != (n, *parameter.shape):
+        raise ArgumentError(
+            "each parameter needs grad_sample with one gradient for each record of the batch, in the order of its "
+            "positions. Wrap the model in opacus.GradSampleModule, and use every parameter in the loss."
+        )
+    return found.detach().reshape(n, -1)

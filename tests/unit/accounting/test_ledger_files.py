@@ -101,15 +101,15 @@ from pais.accounting import stores
 path, lock = Path(sys.argv[1]), sys.argv[2]
 if lock == "none":
     # Nobody is alone from reading to writing; each write is whole, and the first waits until all have read.
-    whole, alone = stores._replace, stores._exclusive
-    stores._exclusive = lambda path: contextlib.nullcontext()
+    whole, alone = stores.replace_file, stores.exclusive
+    stores.exclusive = lambda path: contextlib.nullcontext()
     def replace(path, content):
         Path(sys.argv[3] + ".read").touch()
         while len(list(path.parent.glob("*.read"))) < 2:
             time.sleep(0.001)
         with alone(path):
             whole(path, content)
-    stores._replace = replace
+    stores.replace_file = replace
 if lock == "portable":
     stores.fcntl = None
 ledger = pais.Ledger(path=path)
@@ -174,16 +174,16 @@ def test_processes_never_spend_more_than_the_budget_and_without_the_lock_they_do
 
 
 def test_ledger_created_by_another_process_meanwhile_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, alone = tmp_path / "budget.json", stores._exclusive
+    path, alone = tmp_path / "budget.json", stores.exclusive
 
     @contextlib.contextmanager
     def waited(at: Path) -> Iterator[None]:
-        monkeypatch.setattr(stores, "_exclusive", alone)
+        monkeypatch.setattr(stores, "exclusive", alone)
         pais.Ledger(epsilon=1.0, path=at).spend(what="another's", epsilon=0.75)
         with alone(at):
             yield
 
-    monkeypatch.setattr(stores, "_exclusive", waited)
+    monkeypatch.setattr(stores, "exclusive", waited)
     assert pais.Ledger(epsilon=1.0, path=path).remaining.epsilon == 0.25
 
 

@@ -21,7 +21,7 @@ HOLDER = """
 import os, sys, time
 from pathlib import Path
 from pais.accounting import stores
-lock = stores._exclusive(Path(sys.argv[1]))
+lock = stores.exclusive(Path(sys.argv[1]))
 lock.__enter__()
 print("locked", flush=True)
 sys.stdin.readline()
@@ -83,7 +83,7 @@ def test_a_ledger_that_cannot_be_locked_is_refused(code: int, tmp_path: Path, mo
 
 def test_a_forked_process_closes_its_copy_of_the_lock_once(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
-    with stores._exclusive(tmp_path / "budget.json"):
+    with stores.exclusive(tmp_path / "budget.json"):
         stores._close_inherited_locks()
         ledger.spend(what="x", epsilon=0.5)
     ledger.spend(what="x", epsilon=0.5)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +83,7 @@ def test_batches_have_the_weights_and_bounds_of_the_plan_and_some_are_empty() ->
         small = batch.index < 5
         assert np.all(batch.clip == np.where(small, 1.0, 2.0))
         assert batch.weight == pytest.approx(np.where(small, 50.0, 2.0))
-        assert np.array_equal(batch.weight, sampler.weight_of(batch.index))
-        assert np.array_equal(batch.clip, sampler.clip_of(batch.index))
+        assert sampler.batch_of(batch.index.tolist()) is batch
         assert "index" not in repr(batch)
         sizes.append(batch.index.size)
     assert 0 in sizes
@@ -89,10 +93,9 @@ def test_batches_have_the_weights_and_bounds_of_the_plan_and_some_are_empty() ->
 
 
 def test_records_beyond_the_largest_bound_and_without_a_number_join_with_the_largest_bin() -> None:
-    plan = plan_of(0.02, 0.5)
     X = np.array([[1.0], [1.0001], [np.inf], [np.nan], [-1.0], [0.0]])
-    sampler = WeightedPoissonSampler(plan, first, (X,), random_state=0)
-    assert sampler.clip_of(np.arange(6)).tolist() == [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
+    batch = WeightedPoissonSampler(plan_of(1.0, 1.0), first, (X,), random_state=0).draw()
+    assert batch.clip[np.argsort(batch.index)].tolist() == [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
 
 
 def test_a_state_goes_on_with_the_next_step() -> None:
@@ -107,8 +110,59 @@ def test_a_state_goes_on_with_the_next_step() -> None:
     # A state from before does not turn the sampler back.
     resumed.load_state_dict(state)
     assert resumed.step == 6
-    with pytest.raises(MismatchError, match="another plan"):
-        WeightedPoissonSampler(plan_of(0.4), first, (X,)).load_state_dict(state)
+
+
+def test_a_state_of_another_plan_or_run_is_refused() -> None:
+    plan, X = plan_of(0.5, n_steps=6), np.ones((40, 1))
+    begun = WeightedPoissonSampler(plan, first, (X,))
+    begun.draw()
+    state = begun.state_dict()
+    # Without its journal, nobody knows which steps were drawn after the state was saved.
+    with pytest.raises(MismatchError, match="Pass the journal"):
+        WeightedPoissonSampler(plan, first, (X,)).load_state_dict(state)
+    rehearsal = WeightedPoissonSampler(plan, first, (X,), random_state=0)
+    rehearsal.draw()
+    other_bounds = replace(plan, bins=(replace(plan.bins[0], bound=1.5),))
+    for other in (plan_of(0.4, n_steps=6), plan_of(0.5, n_steps=7), other_bounds, replace(plan, epsilon=1.1)):
+        with pytest.raises(MismatchError, match="another plan"):
+            WeightedPoissonSampler(other, first, (X,), random_state=0).load_state_dict(rehearsal.state_dict())
+
+
+def test_a_rehearsal_does_not_go_on_as_a_private_run(tmp_path: Path) -> None:
+    plan, X, journal = plan_of(0.5, n_steps=6), np.ones((40, 1)), tmp_path / "steps.json"
+    WeightedPoissonSampler(plan, first, (X,), journal=journal, random_state=0).draw()
+    with pytest.raises(MismatchError, match="rehearsal"):
+        WeightedPoissonSampler(plan, first, (X,), journal=journal)
+
+
+def test_bins_are_those_at_the_start_of_the_run() -> None:
+    # A ladder of checkpoints, each with bins of its own, would need another proof.
+    scale, X = [0.5], np.ones((40, 1))
+    sampler = WeightedPoissonSampler(plan_of(1.0, 1.0), lambda X: scale[0] * X[:, 0], (X,))
+    before = sampler.draw().clip
+    scale[0] = 2.0
+    assert np.array_equal(sampler.draw().clip, before)
+    with pais.Ledger(epsilon=2.0, delta=2e-6) as ledger:
+        for _ in range(2):
+            WeightedPoissonSampler(plan_of(0.5), lambda X: scale[0] * X[:, 0], (X,)).draw()
+        assert (ledger.spent.epsilon, ledger.spent.delta) == (2.0, 2e-6)
+
+
+def test_positions_that_are_not_those_of_the_last_batch_are_refused() -> None:
+    sampler = WeightedPoissonSampler(plan_of(0.5), first, (np.ones((40, 1)),), random_state=0)
+    with pytest.raises(MismatchError, match="drawn last"):
+        sampler.batch_of([])
+    early, late = sampler.draw().index, sampler.draw().index
+    assert sampler.batch_of(late) is sampler.last
+    for positions in (early, late[::-1], late[:-1]):
+        with pytest.raises(MismatchError, match="drawn last"):
+            sampler.batch_of(positions)
+
+
+@pytest.mark.parametrize("records", [np.ones((40, 1)), (np.ones((2000, 1)), np.ones(1999)), ()])
+def test_records_of_different_lengths_are_refused(records: object) -> None:
+    with pytest.raises(ArgumentError, match="arrays of equal length"):
+        WeightedPoissonSampler(plan_of(0.5), lambda X, *_: X[:, 0], records)  # type: ignore[arg-type]
 
 
 def test_no_step_is_drawn_twice_after_a_crash(tmp_path: Path) -> None:
@@ -124,6 +178,50 @@ def test_no_step_is_drawn_twice_after_a_crash(tmp_path: Path) -> None:
     # The first process goes on by mistake.
     with pytest.raises(MismatchError, match="another process"):
         begun.draw()
+
+
+RUN = """
+import sys
+import numpy as np
+from tests.unit.training.test_sampler import WeightedPoissonSampler, first, plan_of
+journal, log = sys.argv[1:]
+sampler = WeightedPoissonSampler(plan_of(0.5, n_steps=10_000), first, (np.ones((40, 1)),), journal=journal)
+print("ready", flush=True)
+for batch in sampler:
+    with open(log, "a") as file:
+        file.write(f"{batch.step}\\n")
+"""
+
+
+@pytest.mark.slow
+def test_no_step_is_drawn_twice_when_processes_are_killed(tmp_path: Path) -> None:
+    journal, log = tmp_path / "steps.json", tmp_path / "log"
+    root = Path(__file__).parents[3]
+    paths = os.pathsep.join([str(root / "src"), str(root)])
+    for wanted in (25, 60):
+        # The second process uses the journal of the first by mistake.
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", RUN, str(journal), str(log)],
+                env={**os.environ, "PYTHONPATH": paths},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for _ in range(2)
+        ]
+        for process in started:
+            assert process.stdout is not None
+            process.stdout.readline()
+        while not log.exists() or log.read_text().count("\n") < wanted:
+            assert any(process.poll() is None for process in started)
+            time.sleep(0.01)
+        for process in started:
+            process.kill()
+            process.communicate()
+    steps = [int(line) for line in log.read_text().split()]
+    assert len(steps) >= 60
+    assert len(set(steps)) == len(steps)
+    assert json.loads(journal.read_text())["step"] >= max(steps)
 
 
 def test_a_run_is_charged_once_before_its_first_step(tmp_path: Path) -> None:

@@ -69,5 +69,12 @@ def test_a_batch_is_used_once_and_in_its_turn() -> None:
     sampler.draw()
     with pytest.raises(ArgumentError, match="not the last one"):
         training.noisy_sum(sampler, late, np.ones((late.index.size, 2)))
+    # A batch of another sampler has bounds and weights that may not fit the noise of this one.
+    stranger = WeightedPoissonSampler(plan_of(noise=4000.0), first, (X,), random_state=0)
+    for _ in range(3):
+        theirs = stranger.draw()
+    assert theirs.step == sampler.step
+    with pytest.raises(ArgumentError, match="this sampler"):
+        training.noisy_sum(sampler, theirs, np.ones((theirs.index.size, 2)))
     with pytest.raises(ArgumentError, match="one row for each record"):
         training.noisy_sum(sampler, sampler.draw(), np.ones((99, 2)))
