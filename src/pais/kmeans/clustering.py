@@ -498,7 +498,7 @@ class Clustering:
         )
 
     def _relaxation(self, step: FloatArray) -> FloatArray | float:
-        """Factors by which steps are lengthened: less for a cell that turns back, because its last step was too long."""
+        """Factors by which steps are lengthened: less for a cell that turns back, whose last step was too long."""
         last, self.step = self.step, step
         if not self._is_thorough:
             return _RELAXATION
