@@ -42,8 +42,8 @@ _AMPLIFIED_PER_FEATURE = 0.6
 _MOST_SAMPLED = 0.5
 
 # If a count of cells would have more noise than this number of rows, even at the whole price, the survey of "auto"
-# columns gets a larger share of the shift, by this power of the number, up to this share: without scales there is nothing
-# to predict. At epsilon 0.1 and delta 1e-6, 68 columns reach the number. 1 - R^2 of `sensors` with 128 columns
+# columns gets a larger share of the shift, by this power of the number, up to this share: without scales there is
+# nothing to predict. At epsilon 0.1 and delta 1e-6, 68 columns reach the number. 1 - R^2 of `sensors` with 128 columns
 # (benchmarks/results/regression-drowned.md) falls from 0.77 to 0.61, and that of Song with 89 does not change. With 17
 # columns of Song at epsilon 0.03 it falls from 0.80 to 0.63.
 _NOISY_COUNT, _NOISY_POWER, _LARGEST_SHARE = 300.0, 1.5, 0.54
