@@ -390,6 +390,7 @@ CELLS = (
     cell("20,000 rows, sample of 2,000", MIXTURE, at(1.0, sample_size=2_000), 1.014, 1.017, seeds=25),
     cell("correlated columns, no clusters", correlated, at(1.0), 1.016, 1.03, seeds=9),
     cell("pure l2 noise", MIXTURE, at(1.0, mechanism="l2"), 1.004, 1.015, seeds=15),
+    cell("digits, pure l2 noise, epsilon 3", digits, at(3.0, mechanism="l2"), 1.626, 1.69, seeds=15),
     cell("pure Laplace noise", MIXTURE, at(1.0, mechanism="laplace"), 1.01, 1.02, seeds=15),
     cell("people, stated columns", people, people_cost, 1.001, 1.02, seeds=9),
     cell("people, auto columns", people, partial(people_cost, auto=True), 1.005, 1.02, seeds=9),
@@ -403,6 +404,14 @@ CELLS = (
         partial(squared_loss, epsilon=0.5, found=True),
         1.003,
         1.008,
+        seeds=25,
+    ),
+    cell(
+        "linear regression, found bounds, epsilon 0.02",
+        linear_rows,
+        partial(squared_loss, epsilon=0.02, found=True),
+        1.24,
+        1.33,
         seeds=25,
     ),
     cell(

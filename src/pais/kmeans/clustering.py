@@ -83,8 +83,11 @@ _LEAST_DISTANCE, _TOGETHER = 1.0, 1.5
 # epsilon 1, the mean cost over the floor falls from 1.0122 to 1.0093.
 _THOROUGH_ROUNDS, _MORE_POINTS, _MORE_CANDIDATES, _STEPS, _LAST_STEPS = 11, 2, 4, 3, 20
 
-# Largest factor by which the steps of the polishing rounds are lengthened.
-_RELAXATION = 1.8
+# Largest factor by which the steps of the polishing rounds are lengthened, and the same where the noise is negligible.
+# What centers cost there is the steps that are left: Covertype at epsilon 1 falls from 1.0113 to 1.0087 (mean of 24
+# fits), and 64 clusters in a box and rows with separate clusters stay within 0.0003, because cells that turn back take
+# shorter steps.
+_RELAXATION, _LONG_RELAXATION = 1.8, 3.0
 
 # If the number of rows that all rounds show is below this many standard deviations, the noise drowned the rows. The
 # second number holds if the plan expected no rows above the noise. With 2, noise becomes centers in 2 of 60 fits of 300
@@ -242,6 +245,7 @@ class Clustering:
     stack: list[FloatArray] = field(default_factory=list)
     strength: list[FloatArray] = field(default_factory=list)
     totals: list[tuple[float, float]] = field(default_factory=list)
+    step: FloatArray | None = None
 
     @property
     def far(self) -> bool:
@@ -477,7 +481,7 @@ class Clustering:
             error = gain * error
             if relax:
                 rest = float(share @ error)
-                gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
+                gain *= 1.0 + (self._relaxation(measured.means - cells.centers) - 1.0) * drift / (drift + rest)
         # The mean of a cell moves as its rows change: by about as much in the next round as in this one.
         moving = drift / cells.centers.shape[1]
         noise = gain**2 * measured.noise + (1.0 - gain) ** 2 * np.where(known, cells.noise + moving, 0.0) + moving
@@ -492,6 +496,17 @@ class Clustering:
             measured=trusted if exploring else trusted | cells.measured,
             beyond=np.where(trusted, measured.beyond, cells.beyond),
         )
+
+    def _relaxation(self, step: FloatArray) -> FloatArray | float:
+        """Factors by which steps are lengthened: less for a cell that turns back, whose last step was too long."""
+        last, self.step = self.step, step
+        if not self._is_thorough:
+            return _RELAXATION
+        if last is None:
+            return _LONG_RELAXATION
+        length = np.linalg.norm(step, axis=1) * np.linalg.norm(last, axis=1)
+        turn = np.einsum("ij,ij->i", step, last) / np.maximum(length, 1e-300)
+        return np.asarray(_LONG_RELAXATION + (_LONG_RELAXATION - 1.0) * np.minimum(turn, 0.0))
 
     def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Points that stand for the rows of the cells: around each center, as far away as the rows were."""

@@ -41,6 +41,13 @@ _AMPLIFIED_PER_FEATURE = 0.6
 # little then (commit 42d2ec8).
 _MOST_SAMPLED = 0.5
 
+# If a count of cells would have more noise than this number of rows, even at the whole price, the survey of "auto"
+# columns gets a larger share of the shift, by this power of the number, up to this share: without scales there is
+# nothing to predict. At epsilon 0.1 and delta 1e-6, 68 columns reach the number. 1 - R^2 of `sensors` with 128 columns
+# (benchmarks/results/regression-drowned.md) falls from 0.77 to 0.61, and that of Song with 89 does not change. With 17
+# columns of Song at epsilon 0.03 it falls from 0.80 to 0.63.
+_NOISY_COUNT, _NOISY_POWER, _LARGEST_SHARE = 300.0, 1.5, 0.54
+
 # Square of the constant coordinate for each feature, by kind of column: about a tenth of the square of the feature.
 # These and the two groups below were chosen by eye (d8906f5); benchmarks/results/regression-small.md shows what they
 # reach.
@@ -86,6 +93,13 @@ class LinearSettings(SampleSettings):
                 raise ArgumentError("alpha is a text other than 'noise'. Pass a number >= 0, or 'noise'.")
         else:
             validate.non_negative("alpha", self.alpha)
+
+    @property
+    def survey_shift_share(self) -> float:
+        share = super().survey_shift_share
+        noise = math.sqrt(self.open_columns) / self._largest_shift
+        more = math.pow(max(noise / _NOISY_COUNT, 1.0), _NOISY_POWER)
+        return min(share * more, max(share, _LARGEST_SHARE))
 
     def result(self, plan: Plan, release: Release, facts: Facts) -> LinearFit:
         """The fit with the coefficients that follow from the released second moment."""

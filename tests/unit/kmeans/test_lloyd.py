@@ -136,6 +136,18 @@ def test_a_clip_covers_what_may_be_beyond_it() -> None:
     assert summary.clip[1] > 50.0
 
 
+def test_steps_are_long_where_noise_is_negligible_unless_a_cell_turns_back() -> None:
+    made = clustering_of(3)
+    assert made._is_thorough
+    longest = made._relaxation(np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]))
+    np.testing.assert_allclose(made._relaxation(np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, 0.0]])), [longest, longest, 1])
+    few = replace(made.plan, rounds=made.plan.rounds[1:])
+    noisy = replace(made, plan=few)
+    noisy.step = np.ones((3, 2))
+    assert not noisy._is_thorough
+    assert 1.0 < noisy._relaxation(-np.ones((3, 2))) < longest
+
+
 def test_the_distance_of_a_wide_cell_is_not_shrunk_to_that_of_the_others() -> None:
     round_ = clustering_of(2).plan.residual_rounds[-1]
     sizes, clip = np.array([2000.0, 2000.0, 2000.0, 500.0]), np.array([2.0, 2.0, 2.0, 100.0])

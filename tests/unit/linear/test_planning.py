@@ -109,3 +109,18 @@ def test_rows_of_the_plan_keep_their_intercept() -> None:
     rows = plan.ball.clip(np.array([[1.0, 5.0, 9.0]]))
     constant = plan.ball.constants(rows)[0]
     assert constant / plan.ball.constant == pytest.approx(rows[0, 0], rel=1e-9)
+
+
+def test_a_survey_of_many_columns_or_at_a_small_epsilon_has_a_larger_share() -> None:
+    """Up to a bound, and only where a count of cells would drown; the share follows from stated values alone."""
+
+    def share(n_columns: int, epsilon: float) -> float:
+        return LinearSettings(
+            epsilon=epsilon, delta=1e-6, radius=3.0, center=(0.0,), open_columns=n_columns
+        ).survey_shift_share
+
+    usual = share(20, 1.0)
+    assert share(60, 0.1) == share(5, 0.1) == share(1000, 1.0) == usual
+    assert usual < share(80, 0.1) < share(100, 0.1) < share(10_000, 0.1) < 0.6
+    assert share(10_000, 0.1) == share(20, 0.01)
+    assert share(0, 0.01) < usual
