@@ -132,7 +132,7 @@ DROWNED = (
     DrownedSet(name="signals", tuned=True, make=lambda _: signals()),
     DrownedSet(name="song, 17 columns", tuned=True, make=_part("song-sample", 0, range(1, 18), 17_000, 0)),
     DrownedSet(name="covertype, 17 columns", tuned=True, make=_part("covertype", 0, range(1, 18), 17_000, 0)),
-    DrownedSet(name="sensors", tuned=False, make=lambda _: sensors()),
+    DrownedSet(name="sensors", tuned=True, make=lambda _: sensors()),
     DrownedSet(name="kdd-protein, 17 columns", tuned=False, make=_part("kdd-protein", 60, range(55, 73), 17_000, 21)),
     DrownedSet(name="song, 26 columns", tuned=False, make=_part("song-sample", 3, range(1, 28), 15_000, 22)),
     DrownedSet(name="covertype, hillshade", tuned=False, make=_part("covertype", 7, range(18), 17_000, 23)),
