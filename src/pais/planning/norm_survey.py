@@ -75,7 +75,7 @@ _MOST_WINDOW, _WINDOW_RISK = 3, 0.02
 # whole distributions: of norms with these degrees of freedom and spreads of a lognormal factor in octaves, which reach
 # so far. Rows are found if this many times as likely as none. The likely shapes and places have this share of the
 # chance together, and the outermost share of the rows is left out. Tuned on 24 cells of the groups small and zoo.
-_FEW_ROWS, _LEAST_ODDS, _LIKELY, _LEAST_TAIL = 40.0, 10.0, 0.97, 0.002
+_FEW_ROWS, _LEAST_ODDS, _LIKELY, _LEAST_TAIL = 40.0, 30.0, 0.95, 0.002
 _DEGREES, _SPREADS, _OCTAVES_BELOW, _OCTAVES_ABOVE = (1.0, 2.0, 4.0, 10.0, 50.0), (0.1, 0.4, 0.8), 8, 5
 
 # Variance of the number of rows of a likely distribution, over that of a bin: such rows lie in several bins.
