@@ -107,7 +107,7 @@ class NoisyCounts:
         above = self.above if far is None else self.above | far
         if not np.any(above):
             return None
-        groups = np.flatnonzero(far if far is not None else ())
+        groups = np.flatnonzero(far if far is not None else ()).astype(np.intp)
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
         # Noisy number of rows from each bin outwards, and its standard deviation.
@@ -119,6 +119,9 @@ class NoisyCounts:
             n_seen = max(n_seen, int(np.searchsorted(bins, (groups[-1] + 1) * self.bins_per_octave)))
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
+        # Noise hides where in its octave a group ends. A radius that is a little too large costs less than rows clipped.
+        by_octave = counts.reshape(-1, self.bins_per_octave)
+        by_octave[groups] = by_octave[groups].mean(axis=1, keepdims=True)
         n_rows = float(counts.sum())
         if n_rows > _MANY_ROWS * self.deviation and not groups.size:
             counts += self._continuation(bins, n_seen, outwards, spread)
