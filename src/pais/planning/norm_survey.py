@@ -65,7 +65,7 @@ BoolArray = NDArray[np.bool_]
 # Probability that noise alone shows a group of rows beyond the others, and how many octaves beyond them it is looked
 # for, nearer ones at lower thresholds. A group counts by its norm about the origin if that is at least so many times as
 # large as the norm of the center. Tuned on the sets `far-` of benchmarks.regimes.
-_FAR_RISK, _FAR_OCTAVES, _FAR_FROM_CENTER = 0.01, 6, 2.0
+_FAR_RISK, _FAR_OCTAVES, _FAR_FROM_CENTER, _BESIDE = 0.01, 6, 2.0, 1.5
 
 # If no octave stands out of the noise, as many neighbouring ones may do so together, and noise alone shows some with
 # this probability. The norms of a few rows lie within a factor of eight in most tables.
@@ -395,7 +395,10 @@ def _beyond_gap(
     far[place] = alone | paired
     far[place + 1] |= paired & ~alone
     far[place] |= above[place]
-    return far
+    # The edge of a group may lie within the next octave.
+    beside = np.append(False, far[:-1]) & (both > _BESIDE * np.sqrt(variance))
+    beside[: top + 2] = False
+    return far | beside
 
 
 def _window(both: FloatArray, variance: FloatArray, noise: NoiseLaw) -> BoolArray:
