@@ -119,7 +119,7 @@ class NoisyCounts:
             n_seen = max(n_seen, int(np.searchsorted(bins, (groups[-1] + 1) * self.bins_per_octave)))
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
-        # Noise hides where in its octave a group ends. A radius that is a little too large costs less than rows clipped.
+        # Noise hides where in its octave a group ends. A radius that is a little too large costs less than clipping.
         by_octave = counts.reshape(-1, self.bins_per_octave)
         by_octave[groups] = by_octave[groups].mean(axis=1, keepdims=True)
         n_rows = float(counts.sum())
