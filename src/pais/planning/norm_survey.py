@@ -233,8 +233,9 @@ class NormStage(Stage):
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
     histogram has. The sums for the mean come from the same pass. With `joined`, both histograms together say
-    which octaves hold rows: a few rows far beyond the others may be clusters of k-means. `origin` gives the ball for
-    the columns as they are known when the stage begins.
+    which octaves hold rows: a few rows far beyond the others may be clusters of k-means. And if the table has few rows,
+    as far as the first histogram shows, counts are compared with whole distributions. `origin` gives the ball for the
+    columns as they are known when the stage begins.
     """
 
     name: str = "norms"
