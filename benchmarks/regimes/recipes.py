@@ -242,7 +242,8 @@ def answers(n: int, questions: int, kinds: int) -> FloatArray:
     rng = np.random.default_rng(201)
     shares = rng.dirichlet(np.full(5, 0.8), size=(kinds, questions)).cumsum(axis=2)
     kind = rng.integers(kinds, size=n)
-    return 1.0 + (rng.random((n, questions, 1)) > shares[kind]).sum(axis=2).clip(max=4).astype(np.float64)
+    levels = (rng.random((n, questions, 1)) > shares[kind]).sum(axis=2).clip(max=4)
+    return np.asarray(1.0 + levels, dtype=np.float64)
 
 
 def rolled_sheet(n: int) -> FloatArray:
