@@ -48,8 +48,8 @@ _EMPTY_OCTAVE_RISK = 0.02
 # The outermost bin shown has more rows from it outwards than this many standard deviations of their noise.
 _SEEN_TAIL = 2.5
 
-# Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls. So well
-# are the bins of a far group known that show where it ends.
+# Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls. Where
+# the bins of a far group are known so well, they show where it ends.
 _CLEAR_TAIL = 6.0
 
 # Bins over which the fall of the tail is measured.

@@ -218,7 +218,7 @@ def logarithms(name: str, n: int = 300) -> FloatArray:
 
 
 @pytest.mark.parametrize("name", ["plane", "thirty columns", "skewed"])
-@pytest.mark.parametrize("bins", [1, 2])
+@pytest.mark.parametrize("bins", [1, 3])
 def test_a_few_rows_are_counted_where_they_are(name: str, bins: int) -> None:
     """Number of rows, root mean square norm and a quantile, although no bin stands far out of the noise."""
     octaves = logarithms(name)
@@ -233,7 +233,7 @@ def test_a_few_rows_are_counted_where_they_are(name: str, bins: int) -> None:
         upper = norms.norms[order][np.searchsorted(np.cumsum(norms.masses[order]), 0.95 * norms.n_rows)]
         found.append([norms.n_rows, math.sqrt(norms.mean_square_norm), upper])
     ratio = np.median(found, axis=0) / exact
-    assert len(found) >= 54
+    assert len(found) >= 45
     assert np.all((ratio > 0.65) & (ratio < 1.4)), ratio
 
 
