@@ -112,6 +112,7 @@ def all_cases() -> list[Case]:
         *_planar(),
         *_pure(),
         *_aside(),
+        *_held_out(),
     ]
 
 
@@ -233,4 +234,12 @@ def _pure() -> list[Case]:
 def _aside() -> list[Case]:
     return [
         Case(group="aside", table=name, epsilon=epsilon) for name in names_of("aside") for epsilon in (0.1, 0.3, 1.0)
+    ]
+
+
+def _held_out() -> list[Case]:
+    return [
+        Case(group="held-out", table=name, epsilon=epsilon, seeds=20)
+        for name in names_of("held-out")
+        for epsilon in (0.1, 0.3, 1.0)
     ]

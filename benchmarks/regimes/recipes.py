@@ -234,5 +234,91 @@ def low_rank(n: int, d: int, rank: int) -> FloatArray:
     return rows
 
 
+# Recipes that were measured once, after all constants were chosen.
+
+
+def answers(n: int, questions: int, kinds: int) -> FloatArray:
+    """Answers from 1 to 5 by people of a few kinds."""
+    rng = np.random.default_rng(201)
+    shares = rng.dirichlet(np.full(5, 0.8), size=(kinds, questions)).cumsum(axis=2)
+    kind = rng.integers(kinds, size=n)
+    levels = (rng.random((n, questions, 1)) > shares[kind]).sum(axis=2).clip(max=4)
+    return np.asarray(1.0 + levels, dtype=np.float64)
+
+
+def rolled_sheet(n: int) -> FloatArray:
+    rng = np.random.default_rng(202)
+    angle = 1.5 * np.pi * (1.0 + 2.0 * rng.random(n))
+    sheet = np.column_stack([angle * np.cos(angle), 21.0 * rng.random(n), angle * np.sin(angle)])
+    return np.asarray(sheet + 0.3 * rng.normal(size=(n, 3)))
+
+
+def waits_and_visits(n: int) -> FloatArray:
+    """Three waiting times in minutes and three numbers of visits, of customers of four kinds."""
+    rng = np.random.default_rng(203)
+    kind = rng.integers(4, size=n)
+    waits = rng.exponential(rng.uniform(5.0, 60.0, size=(4, 3))[kind])
+    return np.column_stack([waits, rng.poisson(rng.uniform(1.0, 20.0, size=(4, 3))[kind])]).astype(np.float64)
+
+
+def towns(n: int, n_towns: int) -> FloatArray:
+    """Latitudes and longitudes in towns of unequal sizes, about a place far from zero."""
+    rng = np.random.default_rng(204)
+    place = np.array([52.0, 13.0]) + rng.uniform(-1.5, 1.5, size=(n_towns, 2))
+    town = rng.choice(n_towns, size=n, p=rng.dirichlet(np.full(n_towns, 1.5)))
+    return np.asarray(place[town] + rng.uniform(0.02, 0.08, size=(n_towns, 1))[town] * rng.normal(size=(n, 2)))
+
+
+def spectra(n: int, d: int, kinds: int) -> FloatArray:
+    """Smooth curves with three peaks, at places that depend on their kind."""
+    rng = np.random.default_rng(205)
+    place, kind = rng.uniform(0.0, d, size=(kinds, 3)), rng.integers(kinds, size=n)
+    peaks = place[kind] + rng.normal(size=(n, 3))
+    heights = rng.gamma(8.0, 1.0, size=(n, 3, 1))
+    curves = heights * np.exp(-0.5 * np.square((np.arange(d) - peaks[:, :, None]) / 2.5))
+    return np.asarray(curves.sum(axis=1) + 0.5 * rng.normal(size=(n, d)))
+
+
+def dense_in_sparse(n: int, d: int) -> FloatArray:
+    """Half of the rows in one narrow cluster at the side of a cube that the others fill."""
+    rng = np.random.default_rng(206)
+    dense = np.full(d, 80.0) + rng.normal(size=(n // 2, d))
+    return _shuffled(np.concatenate([dense, rng.uniform(0.0, 100.0, size=(n - n // 2, d))]), rng)
+
+
+def cauchy(n: int, d: int, groups: int) -> FloatArray:
+    """Clusters with a few rows at any distance, up to 100 deviations."""
+    rng = np.random.default_rng(207)
+    member = rng.integers(groups, size=n)
+    return np.asarray(rng.normal(size=(groups, d))[member] * 5.0 + rng.standard_cauchy(size=(n, d)).clip(-100.0, 100.0))
+
+
+def nested(n: int, d: int, groups: int, each: int) -> FloatArray:
+    """Groups of small clusters."""
+    rng = np.random.default_rng(208)
+    outer = rng.integers(groups, size=n)
+    inner = rng.integers(each, size=n)
+    means = 20.0 * rng.normal(size=(groups, 1, d)) + 4.0 * rng.normal(size=(groups, each, d))
+    return np.asarray(means[outer, inner] + rng.normal(size=(n, d)))
+
+
+def patients(n: int) -> FloatArray:
+    """Age, weight, blood pressure, pulse and a skewed laboratory value, in their own units."""
+    rng = np.random.default_rng(209)
+    kind = rng.integers(4, size=n)
+    means = np.array([[25, 60, 110, 65], [45, 85, 135, 75], [70, 75, 150, 80], [60, 110, 145, 95]])[kind]
+    values = rng.normal(means, [6.0, 9.0, 10.0, 8.0])
+    return np.column_stack([values, rng.lognormal(np.array([4.4, 4.6, 4.9, 5.2])[kind], 0.25)])
+
+
+def income_and_shares(n: int, d: int) -> FloatArray:
+    """One column in the ten thousands, and shares of spending between 0 and 1."""
+    rng = np.random.default_rng(210)
+    kind = rng.integers(6, size=n)
+    income = rng.lognormal(rng.uniform(9.8, 11.2, size=6)[kind], 0.3)
+    shares = rng.gamma(rng.uniform(0.3, 4.0, size=(6, d - 1))[kind])
+    return np.column_stack([income, shares / shares.sum(axis=1, keepdims=True)])
+
+
 def _shuffled(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
     return rows[rng.permutation(len(rows))]

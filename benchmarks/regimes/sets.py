@@ -49,7 +49,17 @@ class Table:
 @cache
 def tables(directory: Path) -> dict[str, Table]:
     """All sets by name; those read from files expect them in the directory."""
-    every = (*_from_files(directory), *_heavy(), *_balls(), *_clusters(), *_small(), *_tiny(), *_zoo(), *_aside())
+    every = (
+        *_from_files(directory),
+        *_heavy(),
+        *_balls(),
+        *_clusters(),
+        *_small(),
+        *_tiny(),
+        *_zoo(),
+        *_aside(),
+        *_held_out(),
+    )
     by_name = {table.name: table for table in every}
     assert len(by_name) == len(every)
     return by_name
@@ -195,6 +205,21 @@ def _aside() -> list[Table]:
         _made("aside-far-6", 8, partial(recipes.small_far_clusters, n_far=150, one_side=True, seed=23), 6),
         _made("aside-far-10", 7, partial(recipes.small_far_clusters, n_far=200, far=4, seed=24), 10),
         _made("aside-too-many-centers", 60, partial(recipes.mixture, seed=112), 50_000, 8, 6),
+    ]
+
+
+def _held_out() -> list[Table]:
+    return [
+        _made("held-out-answers", 6, recipes.answers, 800, 20, 6),
+        _made("held-out-rolled-sheet", 12, recipes.rolled_sheet, 5_000),
+        _made("held-out-waits-visits", 4, recipes.waits_and_visits, 1_500),
+        _made("held-out-towns", 20, recipes.towns, 12_000, 20),
+        _made("held-out-spectra", 8, recipes.spectra, 1_200, 40, 8),
+        _made("held-out-dense-in-sparse", 10, recipes.dense_in_sparse, 10_000, 3),
+        _made("held-out-cauchy", 8, recipes.cauchy, 8_000, 4, 8),
+        _made("held-out-nested", 25, recipes.nested, 4_000, 6, 5, 5),
+        _made("held-out-patients", 4, recipes.patients, 300),
+        _made("held-out-income-shares", 6, recipes.income_and_shares, 2_500, 8),
     ]
 
 

@@ -140,10 +140,11 @@ CASES = {
         release=0.4,
     ),
     "k-means, stated": Case(call=model(pais.DPKMeans, STATED, n_clusters=2), release=0.7),
-    "k-means, auto": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2), release=0.7),
+    # The survey of few rows allows for norms that are larger than that of the record.
+    "k-means, auto": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2), release=0.55),
     "k-means, auto, laplace": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2, **LAPLACE), release=0.4),
     "k-means, l2": Case(call=model(pais.DPKMeans, n_clusters=2, mechanism="l2", **ALL), columns=("x", "y")),
-    "k-means about people": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2, **PEOPLE), unit=True, release=0.6),
+    "k-means about people": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2, **PEOPLE), unit=True, release=0.5),
     "pca": Case(call=model(pais.DPPCA, AUTO, n_components=1)),
     "linear regression": Case(call=model(pais.DPLinearRegression, AUTO, target="y")),
     "linear regression about people": Case(call=model(pais.DPLinearRegression, AUTO, target="y", **PEOPLE), unit=True),

@@ -89,6 +89,10 @@ _THOROUGH_ROUNDS, _MORE_POINTS, _MORE_CANDIDATES, _STEPS, _LAST_STEPS = 11, 2, 4
 # shorter steps.
 _RELAXATION, _LONG_RELAXATION = 1.8, 3.0
 
+# Spread that the centers lack, over their expected squared error, and the largest factor on distances to their mean.
+# Of 1 to 20 and 1.2 or 1.35, the best on 35 cells of benchmarks.regimes: 0.7 % less cost on average, 4 % at most.
+_LOST_SPREAD, _MOST_SPREAD = 4.0, 1.2
+
 # If the number of rows that all rounds show is below this many standard deviations, the noise drowned the rows. The
 # second number holds if the plan expected no rows above the noise. With 2, noise becomes centers in 2 of 60 fits of 300
 # rows at epsilon 0.02. With 3 it does in none, and no median cost of eleven small sets of benchmarks.regimes is larger
@@ -355,13 +359,29 @@ class Clustering:
             weights = np.maximum(cells.sizes, 1e-9)
             mean = np.average(cells.centers, axis=0, weights=weights) if expected else np.zeros(plan.n_features)
             return np.tile(mean, (len(cells.centers), 1)), np.full_like(cells.centers, plan.radius)
-        centers, variance = cells.centers.copy(), self._variance()
+        centers, variance = self._spread_out(), self._variance()
         if np.any(cells.measured) and not np.all(cells.measured):
             measured = np.flatnonzero(cells.measured)
             twin = measured[nearest(centers[~cells.measured], centers[measured])]
             centers[~cells.measured], variance[~cells.measured] = centers[twin], variance[twin]
         error = np.minimum(np.sqrt(variance), plan.radius)
         return centers, np.repeat(error[:, None], centers.shape[1], axis=1)
+
+    def _spread_out(self) -> FloatArray:
+        """The centers, moved away from their mean if shrinkage by the noise left them too near to it.
+
+        A row takes its nearest center, so centers that are spread out as the true ones cost less than the likeliest
+        ones, whose spread lacks their error.
+        """
+        cells = self.cells
+        if self.plan.moment is None:
+            return cells.centers
+        weights = np.maximum(cells.sizes, 1e-9)
+        mean = np.average(cells.centers, axis=0, weights=weights)
+        spread = float(weights @ np.square(cells.centers - mean).sum(axis=1))
+        lost = _LOST_SPREAD * float(weights @ cells.errors) / max(spread, 1e-300)
+        factor = min(math.sqrt(1.0 + lost), _MOST_SPREAD)
+        return into_ball(mean + factor * (cells.centers - mean), self.plan.radius)
 
     def _variance(self) -> FloatArray:
         """Variance of a coordinate of the mean of each cell, from the noise and from the sample."""

@@ -48,7 +48,8 @@ _EMPTY_OCTAVE_RISK = 0.02
 # The outermost bin shown has more rows from it outwards than this many standard deviations of their noise.
 _SEEN_TAIL = 2.5
 
-# Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls.
+# Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls. Where
+# the bins of a far group are known so well, they show where it ends.
 _CLEAR_TAIL = 6.0
 
 # Bins over which the fall of the tail is measured.
@@ -107,7 +108,7 @@ class NoisyCounts:
         above = self.above if far is None else self.above | far
         if not np.any(above):
             return None
-        groups = np.flatnonzero(far if far is not None else ())
+        groups = np.flatnonzero(far if far is not None else ()).astype(np.intp)
         near = above | np.append(above[1:], False) | np.append(False, above[:-1])
         bins = np.flatnonzero(np.repeat(near, self.bins_per_octave))
         # Noisy number of rows from each bin outwards, and its standard deviation.
@@ -119,6 +120,10 @@ class NoisyCounts:
             n_seen = max(n_seen, int(np.searchsorted(bins, (groups[-1] + 1) * self.bins_per_octave)))
         counts = np.zeros_like(self.counts)
         counts[bins[:n_seen]] = falling_counts(self.counts[bins[:n_seen]])
+        # Noise may hide where in its octave a group ends. A radius that is a little too large costs less than clipping.
+        by_octave = counts.reshape(-1, self.bins_per_octave)
+        mean = by_octave[groups].mean(axis=1, keepdims=True)
+        by_octave[groups] = np.where(mean < _CLEAR_TAIL * self.deviation, mean, by_octave[groups])
         n_rows = float(counts.sum())
         if n_rows > _MANY_ROWS * self.deviation and not groups.size:
             counts += self._continuation(bins, n_seen, outwards, spread)

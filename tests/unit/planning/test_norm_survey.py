@@ -12,12 +12,13 @@ import pytest
 import pais
 from pais import ArgumentError, Ball, DataError
 from pais._base.lattice import N_OCTAVES, OCTAVES, WIDEST
+from pais._base.numerics import FloatArray
 from pais._base.randomness import SecureBits
 from pais.accounting.ledger import accounts
 from pais.data.sources import source
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw, laplace_noise
-from pais.planning.facts import NoisyCounts, Stages, SurveyNoise
-from pais.planning.norm_survey import _joined, survey, survey_stages
+from pais.planning.facts import NoisyCounts, Stages, SurveyNoise, octave_weights
+from pais.planning.norm_survey import _joined, _likely_counts, _norms_of, _pooled, _shapes, survey, survey_stages
 from tests.support.sampler_cases import cloud
 
 # ---------------------------------------------------------------- what it withstands
@@ -178,6 +179,94 @@ def test_an_empty_histogram_shows_no_group(noise: NoiseLaw) -> None:
     better, far = _joined(empty, empty, 0.0)
     assert not np.any(far)
     assert better.estimate(far) is None
+
+
+@pytest.mark.parametrize(("beside", "least", "most"), [(0.0, 0.0, 0.15), (250.0, 0.7, 1.0)])
+def test_a_group_reaches_into_the_octave_beside_it(beside: float, least: float, most: float) -> None:
+    """Noise would hide 250 rows that are 2.5 deviations of both histograms, if no group were beside them."""
+    found = []
+    for seed in range(200):
+        fine, coarse = histograms(1_500, seed=seed)
+        more = np.zeros(N_OCTAVES)
+        more[OCTAVES + 4] = beside
+        fine = replace(fine, counts=fine.counts + np.repeat(more / 4.0, 4))
+        found.append(_joined(fine, replace(coarse, counts=coarse.counts + more), 0.0)[1][OCTAVES + 4])
+    assert least <= np.mean(found) <= most
+
+
+# ---------------------------------------------------------------- few rows
+
+
+def few_rows(octaves: FloatArray, *, scale: float, seed: int, bins: int = 2) -> NoisyCounts:
+    """Noisy counts of rows whose norms have these binary logarithms."""
+    place = np.floor((octaves + OCTAVES) * bins).astype(int)
+    counts = np.bincount(place, minlength=bins * N_OCTAVES) + np.random.default_rng(seed).normal(
+        scale=scale, size=bins * N_OCTAVES
+    )
+    return NoisyCounts(counts=counts, bins_per_octave=bins, noise=GaussianNoise(scale=scale))
+
+
+def logarithms(name: str, n: int = 300) -> FloatArray:
+    """Binary logarithms of norms: of a plane, of thirty columns, and of a table with a skewed column."""
+    rng = np.random.default_rng(7)
+    norms = {
+        "plane": np.linalg.norm(rng.normal(size=(n, 2)), axis=1),
+        "thirty columns": np.linalg.norm(rng.normal(size=(n, 30)), axis=1),
+        "skewed": rng.lognormal(6.0, 0.8, size=n),
+    }[name]
+    return np.log2(np.maximum(norms, 1e-3))
+
+
+@pytest.mark.parametrize("name", ["plane", "thirty columns", "skewed"])
+@pytest.mark.parametrize("bins", [1, 3])
+def test_a_few_rows_are_counted_where_they_are(name: str, bins: int) -> None:
+    """Number of rows, root mean square norm and a quantile, although no bin stands far out of the noise."""
+    octaves = logarithms(name)
+    exact = np.array([300.0, np.sqrt(np.mean(4.0**octaves)), 2.0 ** np.quantile(octaves, 0.95)])
+    found = []
+    for seed in range(60):
+        counts = _likely_counts(few_rows(octaves, scale=16.0, seed=seed, bins=bins))
+        if counts is None:
+            continue
+        norms = _norms_of(counts.counts)
+        order = np.argsort(norms.norms)
+        upper = norms.norms[order][np.searchsorted(np.cumsum(norms.masses[order]), 0.95 * norms.n_rows)]
+        found.append([norms.n_rows, math.sqrt(norms.mean_square_norm), upper])
+    ratio = np.median(found, axis=0) / exact
+    assert len(found) >= 45
+    assert np.all((ratio > 0.65) & (ratio < 1.4)), ratio
+
+
+def test_noise_alone_seldom_shows_a_few_rows() -> None:
+    empty = [_likely_counts(few_rows(np.empty(0), scale=24.0, seed=seed, bins=1 + seed % 2)) for seed in range(400)]
+    assert np.mean([counts is not None for counts in empty]) < 0.02
+
+
+def test_likely_counts_are_the_mean_over_all_shapes_and_places() -> None:
+    """Compared with plain loops, which keep the unlikely ones too."""
+    noisy = few_rows(logarithms("plane"), scale=30.0, seed=3, bins=1)
+    coarse, finest = _shapes(1)
+    total, mass = np.zeros(12 * N_OCTAVES + finest.shape[1]), 0.0
+    weights = octave_weights(N_OCTAVES) ** 2
+    padded = np.concatenate([np.zeros(8), noisy.counts, np.zeros(coarse.shape[1])])
+    for place in range(N_OCTAVES):
+        for shape, fine in zip(coarse, finest, strict=True):
+            rows = padded[place : place + shape.size] @ shape / (shape @ shape)
+            score = rows * math.sqrt(shape @ shape) / 30.0
+            if score > 1.0:
+                chance = math.exp(0.5 * score**2) / score * weights[place]
+                mass += chance
+                total[12 * place : 12 * place + fine.size] += chance * rows * fine
+    plain, found = total[96:][: 12 * N_OCTAVES] / mass, _likely_counts(noisy)
+    assert found is not None
+    assert float(np.abs(found.counts - plain).sum()) < 0.1 * float(plain.sum())
+
+
+def test_two_histograms_of_the_same_bins_have_less_noise_together() -> None:
+    one, other = (few_rows(np.empty(0), scale=scale, seed=seed, bins=1) for scale, seed in ((24.0, 1), (43.0, 2)))
+    pooled = _pooled(one, other)
+    assert pooled.deviation == pytest.approx((24.0**-2 + 43.0**-2) ** -0.5)
+    assert np.std(pooled.counts) == pytest.approx(pooled.deviation, rel=0.15)
 
 
 # ---------------------------------------------------------------- what it refuses
