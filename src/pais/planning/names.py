@@ -18,6 +18,7 @@ from pais._base.lattice import IntArray, Lattice, Named, current_tape
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, Words64, bit_source, mixed64
 from pais.data.ball import Ball
+from pais.data.cells import is_text
 from pais.data.engines.base import AllRows, CarriedCells, Engine
 from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.schema import Schema
@@ -348,11 +349,18 @@ class _NamesOfPeople:
 
     def add(self, part: CarriedCells) -> None:
         """Number the names and people of some rows."""
-        cells, places = self.column.distinct(self._stated.carried_cells(part.cells, self.column))
-        # Different cells may have the same name. "Other" is no name: it is published anyway.
-        coded = pc.if_else(pc.equal(cells, OTHER), pa.scalar(None, cells.type), cells).dictionary_encode()
-        names = np.append(np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), -1)
-        words, codes = self._hash.words(coded.dictionary), names.take(places)
+        cells = self._stated.carried_cells(part.cells, self.column)
+        texts, places = self.column.distinct(cells)
+        # "Other" is no name: it is published anyway.
+        is_name = np.asarray(pc.fill_null(pc.not_equal(texts, OTHER), False).to_numpy(zero_copy_only=False))
+        if self.column.is_as_written and is_text(cells.type):
+            texts = texts.filter(pa.array(is_name))
+            names = np.where(is_name, np.cumsum(is_name) - 1, -1)
+        else:
+            # Different cells may have the same name.
+            coded = pc.if_else(is_name, texts, pa.scalar(None, texts.type)).dictionary_encode()
+            names, texts = np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), coded.dictionary
+        words, codes = self._hash.words(texts), np.append(names, -1).take(places)
         named = codes >= 0
         all_named = bool(named.all())
         codes = codes if all_named else codes[named]
@@ -360,14 +368,14 @@ class _NamesOfPeople:
             assert part.ids is not None
             owners = self._hash.words(part.ids if all_named else part.ids.filter(pa.array(named)))
             with self._lock:
-                numbers, people = self._numbered(words, coded.dictionary), self._people.add(owners)
+                numbers, people = self._numbered(words, texts), self._people.add(owners)
             pairs = people.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64).take(codes)
             self._keep(sorted_unique(pairs))
             return
         weights = None if part.counts is None else part.counts[named]
-        counts = np.bincount(codes, weights=weights, minlength=len(coded.dictionary)).astype(np.int64)
+        counts = np.bincount(codes, weights=weights, minlength=len(texts)).astype(np.int64)
         with self._lock:
-            numbers = self._numbered(words, coded.dictionary)
+            numbers = self._numbered(words, texts)
             if self._index.size > self._counts.size:
                 more = max(self._index.size, 2 * self._counts.size) - self._counts.size
                 self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
