@@ -23,6 +23,16 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_describe_takes_a_list_of_statistics(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "several.json"
+    done("describe", people, "--columns", COLUMNS, "--statistics", "count, mean", "--epsilon", 1, "--out", out)
+    values = strict_json(out.read_text())["values"]
+    assert list(dict.fromkeys(value["row"] for value in values)) == ["count", "mean"]
+    assert "mode is not a list" in refused(
+        "describe", people, "--columns", COLUMNS, "--statistics", "mode", "--epsilon", 1
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_statistic_is_printed_with_its_guarantee(people: Path, name: str) -> None:
     result = done(name, people, "--columns", "age=18:100,income=0:200000", "--epsilon", 1)
