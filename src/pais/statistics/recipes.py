@@ -525,7 +525,7 @@ class Description(Recipe):
         ]
         low, high = np.array(pairs).T
         nothing, anything = np.zeros_like(low), np.full_like(low, np.inf)
-        limits = {name: (nothing, anything) for name in ("count", "variance", "std")}
+        limits = dict.fromkeys(("count", "variance", "std"), (nothing, anything))
         limits["sum"] = np.where(low >= 0.0, 0.0, -np.inf), np.where(high <= 0.0, 0.0, np.inf)
         least, most = zip(*(limits.get(name, (low, high)) for name in self.statistics), strict=True)
         return np.clip(values, np.concatenate(least), np.concatenate(most))
