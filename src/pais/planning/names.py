@@ -161,13 +161,13 @@ class NameStage(Stage):
     def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
         delta = self.delta / len(self.columns)
         if not table.has_units:
-            selection = _selection(noise, delta, 1)
+            selection = selection_for(noise, delta, 1)
             return table.found(*selection.scored_of_rows(table.counts, bits, keys=table.keys), selection)
         people, names = table.people_and_names()
         max_names, rest = self.max_names, noise
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
-        selection = _selection(rest, delta, max_names)
+        selection = selection_for(rest, delta, max_names)
         turns = table.turns(people, names, bits)
         return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
 
@@ -307,7 +307,7 @@ def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tu
     return min(lines.items(), key=lambda pair: pair[1].line)
 
 
-def _selection(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
+def selection_for(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
     """The selection for a Gaussian shift, or for a share of epsilon with all of delta."""
     if noise.gaussian:
         return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
