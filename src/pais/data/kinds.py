@@ -303,6 +303,27 @@ class Names(Column):
         """The column with its published names."""
         return replace(self, values=(*published, OTHER))
 
+    def alike(self, names: Sequence[str]) -> tuple[list[str], str]:
+        """The names that are others but for blanks, case or Unicode form, and the call of `names` that makes them one.
+
+        Of names that are alike, the first is not among them.
+        """
+        options = {"strip": True, "casefold": True, "unicode_form": self.unicode_form or "NFC"}
+        cells = pa.array(names, pa.large_string())
+        own = {option: getattr(self, option) for option in options}
+
+        def merged(**stated: Any) -> list[str]:
+            return replace(self.opened(), **stated).texts(cells).to_pylist()
+
+        every = merged(**options)
+        for option in options:
+            fewer = options | {option: own[option]}
+            if len(set(merged(**fewer))) == len(set(every)):
+                options = fewer
+        first = dict(zip(reversed(every), reversed(names), strict=True))
+        apart = [name for name, one in zip(names, every, strict=True) if first[one] != name]
+        return apart, f"pais.names({', '.join(f'{option}={value!r}' for option, value in options.items() if value)})"
+
     def accepts(self, kind: pa.DataType) -> bool:
         kind = value_type(kind)
         if is_text(kind) or pa.types.is_null(kind) or is_time(kind):

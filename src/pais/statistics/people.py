@@ -310,6 +310,8 @@ class PeopleStatistic:
             order=2.0 if self.gaussian else 1.0,
             presence=self.recipe.presence,
             by_size=self.by_size,
+            # Beside norms of 1, an octave has the norms of two and of three rows in different groups.
+            bins_per_octave=2 if self.gaussian else 1,
         )
 
     def totals(self, block: Block, epsilon: float, delta: float) -> Totals:
