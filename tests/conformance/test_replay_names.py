@@ -188,8 +188,9 @@ def test_names_that_are_cut_away_get_no_noise() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_columns", [0, 20], ids=["pure", "Gaussian"])
 @pytest.mark.parametrize("by", ["ward", ["ward", "sex"]])
-def test_the_chance_of_names_alone_is_paid_for(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chance_of_names_alone_is_paid_for(by: Any, n_columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delta of the noise and of the names of one person alone, in all columns, add up to what is certified."""
     chances: list[float] = []
 
@@ -202,9 +203,14 @@ def test_the_chance_of_names_alone_is_paid_for(by: Any, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("pais.planning.names.NameSelection", spied(NameSelection))
     monkeypatch.setattr("pais.planning.names.CountLine", spied(CountLine))
-    result = pais.count(table([]), by=by, epsilon=1.0, delta=1e-5, random_state=0)
+    rows, columns = table([]), {f"age {number}": AGE["age"] for number in range(n_columns)}
+    for name in columns:
+        rows = rows.append_column(name, rows["age"])
+    # Many columns have Gaussian noise, which takes what names leave of delta.
+    result = pais.count(rows, columns or None, by=by, epsilon=1.0, delta=1e-5, random_state=0)
     assert len(chances) == len([by] if isinstance(by, str) else by)
     assert result.plan is not None
+    assert (result.plan.delta > 0.0) == (n_columns > 0)
     assert result.plan.delta + math.fsum(chances) <= result.certificate.delta == 1e-5
 
 

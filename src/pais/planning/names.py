@@ -205,9 +205,10 @@ class TotalsStage(NameStage):
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[_NamesOfPeople, IntArray]:  # type: ignore[override]
         """The names of the column, and the totals of each of them, by name, other group and coordinate."""
         (table,) = super().read(engine, noise, bits)
-        mechanism = self._mechanism(engine, table.texts, noise)
+        mechanism = self._mechanism(engine, (), noise)
         if len(mechanism.by) == 1 and mechanism.blocks == (Rows(),):
             return table, (table.counts * round(1.0 / mechanism.lattice.step))[:, None, None]
+        mechanism = self._mechanism(engine, table.texts, noise)
         assert engine.schema is not None
         listed = engine.with_schema(engine.schema.with_columns([table.column.listed(table.texts)]))
         rows = AllRows(engine=listed, ball=self.ball, seeded=not bits.private)
@@ -239,7 +240,7 @@ class TotalsStage(NameStage):
             noisy[:, :, place] = mechanism.lattice.decode(drawn).reshape(part.shape)
         scores = noisy[:, :, mechanism.places[counting]].sum(axis=(1, 2))
         numbers = np.flatnonzero(scores > line.line)
-        texts = [table.texts[number] for number in numbers]
+        texts = table.texts_of(numbers)
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = numbers[order]
         names = tuple(texts[place] for place in order)
@@ -420,7 +421,7 @@ class _NamesOfPeople:
     @functools.cached_property
     def texts(self) -> list[str]:
         """All names. Secret."""
-        return self._texts[0].to_pylist()  # type: ignore[no-any-return]
+        return self.texts_of(np.arange(len(self._texts[0])))
 
     @property
     def counts(self) -> IntArray:
@@ -440,7 +441,11 @@ class _NamesOfPeople:
 
     def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The texts of published names."""
-        return FoundNames.of(self._texts[0].take(pa.array(numbers)).to_pylist(), scores, selection)
+        return FoundNames.of(self.texts_of(numbers), scores, selection)
+
+    def texts_of(self, numbers: IntArray) -> list[str]:
+        """The texts of some names."""
+        return self._texts[0].take(pa.array(numbers)).to_pylist()  # type: ignore[no-any-return]
 
 
 def _mixed(words: NDArray[np.uint64]) -> Words64:

@@ -407,14 +407,17 @@ class StatisticSettings(TableSettings):
 
     def _is_pure_better(self, epsilon: float, delta: float) -> bool:
         """Whether pure noise is smaller than Gaussian noise for the blocks of the recipe."""
-        weights = [weight for _, weight in self._blocks(self.fields(self.schema))]
+        weights = [weight for _, weight in self.recipe.blocks(self.fields(self.schema))]
         pure = math.sqrt(2.0) * sum(weights) / epsilon
         return delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta)
 
     @cached_property
     def names_with_totals(self) -> bool:
-        """Whether names are published with their totals: if each row belongs to one name, and all rows are used."""
-        if self.schema is None or self.schema.open or self.has_people:
+        """Whether names are published with their totals: if each row belongs to one name, and all rows are used.
+
+        Noise has to be pure: Gaussian noise of many columns would hide names that rounds of their own find.
+        """
+        if self.schema is None or self.schema.open or self.has_people or not self.pure_names:
             return False
         if len(self.unlisted) != 1 or self.unlisted[0].name not in self.by:
             return False
