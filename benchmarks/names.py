@@ -385,8 +385,8 @@ def measure_price(options: argparse.Namespace, progress: Progress) -> Iterator[T
     found.remarks += [
         f"Means of {options.seeds} runs with delta 1e-5, 100,000 rows, one for each person. The list holds the groups "
         "that were found, has the same price and pure noise. The error is the root of the mean square over groups with "
-        f"{_LARGE} rows or more. With one group stated, max_groups_per_unit is 1. Covered: share of 95 % intervals that "
-        f"hold the true value, of all published groups and of those with fewer than {_LARGE} rows.",
+        f"{_LARGE} rows or more. With one group stated, max_groups_per_unit is 1. Covered: share of 95 % intervals "
+        f"that hold the true value, of all published groups and of those with fewer than {_LARGE} rows.",
         "A sum takes a fifth of epsilon to count the rows of each name. With a list it needs no count. The names of "
         "people are found with a fifth of epsilon, but for their numbers with one group stated.",
     ]
