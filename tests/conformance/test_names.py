@@ -344,3 +344,19 @@ def test_intervals_of_top_hold_the_true_count_for_a_share_of_the_chosen_names() 
 def test_a_plan_of_a_sum_describes_itself() -> None:
     result = pais.sum(rows(), {"age": (0, 100)}, by="ward", epsilon=1.0, random_state=1)
     assert "sums, with noise" in result.explain()
+
+
+def test_names_that_differ_in_spelling_alone_are_pointed_out_and_only_if_they_are_published() -> None:
+    wards = ["north"] * 900 + ["North"] * 800 + ["north "] * 700 + ["NORTH"] * 2 + [None] * 100 + ["south"] * 500
+    table = pa.table({"ward": wards})
+    result = pais.count(table, by="ward", epsilon=1.0, random_state=0)
+    (text,) = (caution.text for caution in result.cautions)
+    assert "'north', 'north ' in 'ward' are others but for case" in text.replace(" and ", ", ")
+    assert "Pass pais.names(strip=True, casefold=True) for the column" in text
+    assert "NORTH" not in text
+    joined = pais.count(table, by={"ward": pais.names(strip=True, casefold=True)}, epsilon=1.0, random_state=0)
+    assert joined.value.index.tolist() == ["north", "south", "other"]
+    assert joined.cautions == ()
+    found = str(pais.check(table, {"ward": pais.names()}))
+    assert "ward: 3.33 % missing" in found
+    assert "'North' (800), 'north ' (700), 'NORTH' (2) are other names but for case, blanks or Unicode form" in found

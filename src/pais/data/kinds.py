@@ -313,7 +313,7 @@ class Names(Column):
         own = {option: getattr(self, option) for option in options}
 
         def merged(**stated: Any) -> list[str]:
-            return replace(self.opened(), **stated).texts(cells).to_pylist()
+            return list(replace(self.opened(), **stated).texts(cells).to_pylist())
 
         every = merged(**options)
         for option in options:
