@@ -109,7 +109,8 @@ class NameStage(Stage):
     Notes
     -----
     Guarantee. With Gaussian noise, the stage has the shift of its share, and publishes a name of one person alone with
-    a chance of at most `delta`, in all columns together. With a share of epsilon, it costs this share and `delta`:
+    a chance of at most `delta`, in all columns together. With a share of epsilon, it costs this share and `delta`,
+    whether rounds find the names or noisy numbers of people:
     `tests/conformance/test_replay_names.py`, `tests/conformance/test_found_categories.py`.
     """
 
@@ -159,17 +160,20 @@ class NameStage(Stage):
         return {name: one.most_frequent(max(limit, 2) - 1) for name, one in found.items()}
 
     def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
-        delta = self.delta / len(self.columns)
+        delta, max_names, rest = self.delta / len(self.columns), self.max_names, noise
         if not table.has_units:
-            selection = selection_for(noise, delta, 1)
-            return table.found(*selection.scored_of_rows(table.counts, bits, keys=table.keys), selection)
+            rule = _rule(noise, delta, 1)
+            if isinstance(rule, CountLine):
+                return _counted(table, table.counts, rule, bits)
+            return table.found(*rule.scored_of_rows(table.counts, bits, keys=table.keys), rule)
         people, names = table.people_and_names()
-        max_names, rest = self.max_names, noise
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
-        selection = selection_for(rest, delta, max_names)
-        turns = table.turns(people, names, bits)
-        return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
+        rule, turns = _rule(rest, delta, max_names), table.turns(people, names, bits)
+        if isinstance(rule, CountLine):
+            _, names = rule.cut(people, names, bits, turns=turns)
+            return _counted(table, np.bincount(names), rule, bits)
+        return table.found(*rule.scored(people, names, bits, turns=turns, keys=table.keys), rule)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,8 +259,7 @@ class TotalsStage(NameStage):
 class PeopleStage(NameStage):
     """The names of one column, published with the number of people who have them, if that is above a line.
 
-    People have at most `max_names` names, which is stated. The noise is pure. If not `with_counts`, the counts are
-    used for nothing else.
+    People have at most `max_names` names, which is stated. The noise is pure.
 
     Notes
     -----
@@ -265,7 +268,6 @@ class PeopleStage(NameStage):
     """
 
     max_names: int
-    with_counts: bool = True
 
     def release(
         self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
@@ -274,18 +276,21 @@ class PeopleStage(NameStage):
         line = people_line(noise.epsilon, self.delta, self.max_names)
         people, names = table.people_and_names()
         _, names = line.cut(people, names, own, turns=table.turns(people, names, own))
-        counts = np.bincount(names)
-        # A name that nobody has left gets no noise.
-        alive = np.flatnonzero(counts)
-        named = None if table.keys is None else Named(table.keys[alive], counts[alive], self.delta)
-        scores = line.noise.added_to(counts[None, alive], Lattice(step=1.0), own, names=named)[0].astype(np.float64)
-        above = scores > line.line
-        found = table.found(alive[above], scores[above], line)
-        if self.with_counts:
-            found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
+        found = _counted(table, np.bincount(names), line, own)
+        found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
         assert engine.schema is not None
         listed = engine.schema.with_columns([table.column.listed(found.names)])
         return engine.with_schema(listed), {table.column.name: found}
+
+
+def _counted(table: _NamesOfPeople, counts: IntArray, line: CountLine, bits: BitSource) -> FoundNames:
+    """The names whose noisy number of rows or people is above the line."""
+    # A name that nobody has left gets no noise.
+    alive = np.flatnonzero(counts)
+    named = None if table.keys is None else Named(table.keys[alive], counts[alive], line.delta)
+    noisy = line.noise.added_to(counts[None, alive], Lattice(step=1.0), bits, names=named)[0].astype(np.float64)
+    above = noisy > line.line
+    return table.found(alive[above], noisy[above], line)
 
 
 def people_line(epsilon: float, delta: float, max_names: int) -> CountLine:
@@ -308,13 +313,18 @@ def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tu
     return min(lines.items(), key=lambda pair: pair[1].line)
 
 
-def selection_for(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
-    """The selection for a Gaussian shift, or for a share of epsilon with all of delta."""
+def _rule(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection | CountLine:
+    """Rounds with a Gaussian shift; for a share of epsilon with all of delta, the rule that finds rarer names.
+
+    A name of n people, each of whom has as many names as count, has at least the weight n over the root of that number.
+    """
     if noise.gaussian:
         return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
     # Half of delta is for the noise, and half for names of one person alone, so that a replay can tell them apart.
     shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-16]
-    return NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
+    rounds = NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
+    counts = people_line(noise.epsilon, delta, max_names)
+    return counts if counts.line <= math.sqrt(max_names) * rounds.half_found else rounds
 
 
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:

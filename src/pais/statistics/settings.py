@@ -47,7 +47,7 @@ from pais.mechanisms.noise import (
 from pais.pipeline import fit
 from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
 from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
-from pais.planning.names import NameStage, PeopleStage, TotalsStage, people_line, selection_for
+from pais.planning.names import NameStage, TotalsStage
 from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
 from pais.planning.tails import Spread
@@ -270,26 +270,11 @@ class TableSettings(ABC):
         """Share of epsilon, or of the squared Gaussian shift, for names that nobody listed."""
         return (_PURE_NAMES_SHARE if self.pure_names else _NAMES_SHARE) if self.unlisted else 0.0
 
-    @cached_property
-    def names_of_people(self) -> bool:
-        """Whether names are found by numbers of people, which few names of each person make more sensitive than rounds.
-
-        A name of n people, each of whom has the stated number of names, gets at least the weight n over its root.
-        """
-        most, noise = self.max_groups_per_unit, SurveyNoise(epsilon=_PURE_NAMES_SHARE * self.guarantee.epsilon)
-        if most is None or not self.pure_names or len(self.unlisted) != 1:
-            return False
-        rounds = selection_for(noise, self.names_delta, most)
-        return people_line(noise.epsilon, self.names_delta, most).line <= math.sqrt(most) * rounds.half_found
-
     def name_stages(self, part: float) -> list[Stage]:
         """The stage that finds names, if there are any to find; `part` is the share of all stages."""
         if not self.unlisted:
             return []
         share, delta, max_names = self.names_share / part, self.names_delta, self.max_groups_per_unit
-        if max_names is not None and self.names_of_people:
-            stated = {"share": share, "columns": self.unlisted, "delta": delta, "max_names": max_names}
-            return [PeopleStage(**stated, with_counts=False)]  # type: ignore[arg-type]  # a mapping of several types
         # Columns without groups do not multiply each other.
         most = _MOST_GROUPS if len(self.unlisted) > 1 and self.by else None
         return [NameStage(share=share, columns=self.unlisted, delta=delta, max_names=max_names, most_groups=most)]
