@@ -192,6 +192,7 @@ def test_counts_that_find_names_share_the_price_with_numbers_of_names() -> None:
         both = pa.concat_tables([others, mine])
         report = replay(run, both, others, epsilon=0.5, delta=DELTA, seeds=(0,), pushes=(0.0, 3.0, -3.0))
         assert not report.violates, str(report)
+        assert max(move.loss for move in report.moves) <= 0.5 * (1.0 + 1e-9)
         # Pushed numbers of names are so large that rounds find the names.
         assert {move.chance for move in report.moves} <= {DELTA, 0.5 * DELTA}
         if record == ["w0"]:
