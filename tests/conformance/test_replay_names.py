@@ -168,6 +168,37 @@ def test_a_person_with_names_alone_uses_the_price_of_the_stage_and_no_more() -> 
         assert 0.49 < max(shifts) <= 0.5, record
 
 
+def test_counts_that_find_names_share_the_price_with_numbers_of_names() -> None:
+    """Numbers of names have a tenth of the share of epsilon, and noisy numbers of people the rest and all of delta."""
+
+    def run(rows: Any, seed: Any) -> Any:
+        schema = Schema((Names(name="ward"),))
+        engine = cells(rows, columns=schema, unit="person", max_rows_per_unit=None, missing="drop", by_cell=True)
+        asked, noise, bits = (
+            stage.NameStage(columns=schema.unlisted, delta=DELTA),
+            SurveyNoise(epsilon=0.5),
+            bit_source(seed),
+        )
+        found = asked.release(asked.read(engine, noise, bits), engine, noise, bits)[1]
+        assert isinstance(found["ward"].selection, CountLine)
+        return str(found)
+
+    rng = np.random.default_rng(2)
+    others = pa.table(
+        {"person": [f"p{number}" for number in range(400)], "ward": [f"w{n}" for n in rng.integers(0, 3, 400)]}
+    )
+    for record in (["w0"], ["w0", "w1", "w2"], ["only here", "w1"], [f"only here {number}" for number in range(9)]):
+        mine = pa.table({"person": ["the record"] * len(record), "ward": record})
+        both = pa.concat_tables([others, mine])
+        report = replay(run, both, others, epsilon=0.5, delta=DELTA, seeds=(0,), pushes=(0.0, 3.0, -3.0))
+        assert not report.violates, str(report)
+        assert max(move.loss for move in report.moves) <= 0.5 * (1.0 + 1e-9)
+        # Pushed numbers of names are so large that rounds find the names.
+        assert {move.chance for move in report.moves} <= {DELTA, 0.5 * DELTA}
+        if record == ["w0"]:
+            assert 0.49 < max(move.loss for move in report.moves) <= 0.5
+
+
 def test_two_columns_share_the_price_of_names() -> None:
     moves = selected(["ward", "sex"], RECORDS["both"], max_names=8)
     assert max(move.shift for move in moves) <= 0.5
@@ -188,32 +219,44 @@ def test_names_that_are_cut_away_get_no_noise() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_columns", [0, 20], ids=["pure", "Gaussian"])
 @pytest.mark.parametrize("by", ["ward", ["ward", "sex"]])
-def test_the_chance_of_names_alone_is_paid_for(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chance_of_names_alone_is_paid_for(by: Any, n_columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delta of the noise and of the names of one person alone, in all columns, add up to what is certified."""
-    chances: list[float] = []
+    chances: dict[str, list[float]] = {"NameSelection": [], "CountLine": []}
 
     def spied(law: Any) -> Any:
-        def made(**stated: Any) -> Any:
-            chances.append(stated["delta"])
-            return law(**stated)
+        class Spied(law):  # type: ignore[misc]  # a class that is passed
+            def __init__(self, **stated: Any) -> None:
+                chances[law.__name__].append(stated["delta"])
+                super().__init__(**stated)
 
-        return made
+        return Spied
 
     monkeypatch.setattr("pais.planning.names.NameSelection", spied(NameSelection))
     monkeypatch.setattr("pais.planning.names.CountLine", spied(CountLine))
-    result = pais.count(table([]), by=by, epsilon=1.0, delta=1e-5, random_state=0)
-    assert len(chances) == len([by] if isinstance(by, str) else by)
+    rows, columns = table([]), {f"age {number}": AGE["age"] for number in range(n_columns)}
+    for name in columns:
+        rows = rows.append_column(name, rows["age"])
+    # Many columns have Gaussian noise, which takes what names leave of delta.
+    result = pais.count(rows, columns or None, by=by, epsilon=1.0, delta=1e-5, random_state=0)
+    used = chances["NameSelection" if n_columns else "CountLine"]
+    assert len(used) == len([by] if isinstance(by, str) else by)
     assert result.plan is not None
-    assert result.plan.delta + math.fsum(chances) <= result.certificate.delta == 1e-5
+    assert (result.plan.delta > 0.0) == (n_columns > 0)
+    assert result.plan.delta + math.fsum(used) <= result.certificate.delta == 1e-5
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_list_that_is_read_off_the_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_names(self: Any, counts: Any, bits: Any, **_: Any) -> Any:
-        return np.arange(counts.size), counts.astype(float)
+    def all_names(self: Any, people: Any, names: Any, bits: Any, **_: Any) -> Any:
+        alive = np.unique(names)
+        return alive, np.ones(alive.size)
 
-    monkeypatch.setattr(stage.NameSelection, "scored_of_rows", all_names)
-    assert replayed(CALLS["two"], RECORDS["alone"]).violates
+    monkeypatch.setattr(stage.NameSelection, "scored", all_names)
+    with pytest.raises(AssertionError, match="differ"):
+        selected(["ward"], RECORDS["alone"], max_names=8)
+    assert replayed(CALLS["two"], RECORDS["alone"]).violates is False
     monkeypatch.setattr(stage.CountLine, "line", -math.inf)
+    assert replayed(CALLS["two"], RECORDS["alone"]).violates
     assert replayed(CALLS["count"], RECORDS["alone"]).violates

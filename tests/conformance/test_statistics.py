@@ -39,6 +39,9 @@ CALLS: dict[str, Any] = {
     "histogram": lambda rows: pais.histogram(rows, columns=COLUMNS, bins=4, random_state=1),
     "covariance": lambda rows: pais.covariance(rows, columns=NUMBERS, random_state=1),
     "description": lambda rows: pais.describe(rows, columns=COLUMNS, missing="midpoint", random_state=1),
+    "several statistics": lambda rows: pais.describe(
+        rows, columns=SUMMABLE, statistics=["sum", "count", "median", "variance"], by="region", random_state=1
+    ),
     "people": lambda rows: pais.mean(rows, columns=COLUMNS, unit="person", max_rows_per_unit=3, random_state=1),
     "totals of people": lambda rows: pais.sum(rows, columns=SUMMABLE, unit="person", epsilon=10.0, random_state=1),
     "number of people": lambda rows: pais.count_people(

@@ -529,6 +529,9 @@ _STATISTICS: dict[str, Subject] = {
     "quantile": one_line("quantile", statistic(pais.quantile, (0.25, 0.9)), "stated", "numbers", samplings=_ALL_ROWS),
     "covariance": one_line("covariance", statistic(pais.covariance), "stated", "numbers"),
     "describe": one_line("description", statistic(pais.describe), "numbers", "counted", bys=("", "categories")),
+    "several statistics": one_line(
+        "description", statistic(pais.describe, statistics=("count", "mean", "75%")), "numbers", bys=("", "categories")
+    ),
 }
 
 
@@ -791,6 +794,7 @@ TEETH: tuple[tuple[Case, float], ...] = (
     (plain("median", "at the other corner", epsilon=10.0), -3.0),
     (plain("covariance", "far"), 0.0),
     (plain("describe", "at the corner"), 0.0),
+    (plain("several statistics", "at the corner"), 0.0),
     (plain("survey", "at the corner"), 0.0),
     (plain("run count geometric", "zero"), 0.0),
     (plain("run sum laplace", "huge"), 0.0),

@@ -139,6 +139,8 @@ RECIPES: list[Recipe] = [
     Histogram(bins=7),
     Covariance(),
     Description(),
+    Description(statistics=("count", "sum", "mean")),
+    Description(statistics=("median", "count")),
 ]
 COLUMNS = {"a": (0, 10), "b": (-5, 3), "c": (0, 1), "flag": bool, "kind": ["x", "y", "z"]}
 

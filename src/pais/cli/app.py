@@ -59,7 +59,10 @@ COMMANDS: dict[str, tuple[type[Any], str | None]] = {
     "count": (options.Statistic, "Release the number of rows, or of cells of each column."),
     "variance": (options.Statistic, "Release the variance of each column."),
     "covariance": (options.Statistic, "Release the covariances of all pairs of columns."),
-    "describe": (options.Statistic, "Release count, mean, standard deviation and quartiles of each column."),
+    "describe": (
+        options.Description,
+        "Release several statistics of each column: count, mean, deviation and quartiles, or those of --statistics.",
+    ),
     "histogram": (
         options.Histogram,
         "Release the number of cells in each bin of each column, or in each category.",

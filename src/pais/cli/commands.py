@@ -496,6 +496,8 @@ def _arguments(name: str, wanted: Any) -> dict[str, Any]:
     more: dict[str, Any] = _stated(wanted, names)
     if more.get("sample_size") is not None and more["sampling"] not in ("constrained", "uniform"):
         raise ArgumentError("--sample-size needs --sampling constrained or --sampling uniform. State both, or neither.")
+    if isinstance(wanted, options.Description):
+        more["statistics"] = [part.strip() for part in wanted.statistics.split(",")]
     if isinstance(wanted, options.Histogram):
         bins = wanted.bins.strip()
         more["bins"] = int(bins) if bins.isdecimal() else list(numbers("--bins", bins))

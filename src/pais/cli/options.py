@@ -475,6 +475,16 @@ class Statistic(People):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Description(Statistic):
+    """Several statistics of each column."""
+
+    statistics: str = option(
+        "Some of count, sum, mean, variance, std, 25%, 50% or median, and 75%, with commas.",
+        "count,mean,std,25%,50%,75%",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Histogram(Statistic):
     """Numbers of cells in bins."""
 

@@ -148,7 +148,8 @@ _FILES = (".json", ".yaml", ".yml")
 
 _SPELLINGS = {
     "--columns": "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
-    "'region=[north|south]' for categories, 'age=ranges(0,18,65)' for ranges, or visits=/10 to divide by 10",
+    "'region=[north|south]' for categories, 'ward=names()' for names that are found privately, "
+    "'age=ranges(0,18,65)' for ranges, or visits=/10 to divide by 10",
     "--by": "Write ward or 'ward=names(strip,casefold)' for names that are found privately, 'region=[north|south]' for "
     "categories, premium=bool, 'age=ranges(0,18,65,110)' for ranges of "
     "numbers, or 'joined=months(2024-01-01,2024-12-31)' for days, weeks, months, quarters or years",

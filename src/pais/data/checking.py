@@ -23,7 +23,7 @@ from pais.data.columns import Columns
 from pais.data.dialect import CSVFile, Dialect, in_words, likely_forms
 from pais.data.engines.files import DataFile, files_of, names_in, open_file
 from pais.data.engines.streams import stream_of
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Names, Scale
 from pais.data.schema import Schema
 from pais.data.sources import with_names
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
@@ -371,6 +371,9 @@ class _Tally:
         encoded = column.encode(plain) if fits else [np.full(len(cells), np.nan)]
         is_listed = isinstance(column, Categories)
         known = np.any([part > 0.0 for part in encoded], axis=0) if is_listed and fits else np.isfinite(encoded[0])
+        if isinstance(column, Names) and fits:
+            known = column.places(plain) >= 0
+            _remember(self.texts["names"], column.texts(plain), known, trim=False)
         missing = _is_missing(cells) & ~known
         problem, wrong = "unlisted" if is_listed and fits else "unreadable", ~known & ~missing
         masks = {"used": known & counts, "missing": missing, problem: wrong}
@@ -391,6 +394,8 @@ class _Tally:
         hints = list(_hints_of_text(self.column, unreadable, dialect)) if unreadable else []
         if unlisted and isinstance(self.column, Categories):
             hints += _hints_of_categories(list(map(str, self.column.values)), unlisted, dialect)
+        if isinstance(self.column, Names):
+            hints += _hints_of_names(self.column, self.texts["names"])
         [(value, number)] = beyond.most_common(1) or [("", 0)]
         if number >= 3 and number >= _MOST * beyond.total():
             share = percent(number, beyond.total())
@@ -430,7 +435,7 @@ class _Counted:
             known = tally.add(batch.column(tally.column.name), dialect, has_id)
             is_target = tally.column.name == self._target
             # A category that is missing or not listed is none of those listed, and keeps its row.
-            if not isinstance(tally.column, Categories) or is_target:
+            if not isinstance(tally.column, (Categories, Names)) or is_target:
                 kept &= known
             if is_target:
                 filled &= known
@@ -496,7 +501,7 @@ def _is_missing(cells: pa.Array) -> Mask:
     return np.asarray(pc.fill_null(missing, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _remember(texts: Counter[str], cells: pa.Array, mask: Mask) -> None:
+def _remember(texts: Counter[str], cells: pa.Array, mask: Mask, *, trim: bool = True) -> None:
     """Count the texts of some cells. Of many texts, the most frequent are remembered."""
     if not mask.any():
         return
@@ -505,7 +510,7 @@ def _remember(texts: Counter[str], cells: pa.Array, mask: Mask) -> None:
     if words is None:
         texts[str(chosen.type)] += len(chosen)
         return
-    for pair in pc.value_counts(pc.ascii_trim_whitespace(words)).to_pylist():
+    for pair in pc.value_counts(pc.ascii_trim_whitespace(words) if trim else words).to_pylist():
         texts[pair["values"]] += pair["counts"]
     if len(texts) > 2 * _MOST_TEXTS:
         kept = texts.most_common(_MOST_TEXTS)
@@ -573,6 +578,15 @@ def _hints_of_categories(values: Sequence[str], cells: Counter[str], dialect: Di
         yield f"{', '.join(alike[:_SHOWN])}{more}"
     if others:
         yield f"the most frequent cells that are not listed are {_frequent(others)}"
+
+
+def _hints_of_names(column: Names, cells: Counter[str]) -> Iterator[str]:
+    """A hint if names are alike, from the names of cells that nobody listed, with their numbers."""
+    apart, call = column.alike([text for text, _ in cells.most_common()])
+    if apart:
+        frequent = _frequent(Counter({text: cells[text] for text in apart}))
+        more = f" and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else ""
+        yield f"{frequent}{more} are other names but for case, blanks or Unicode form: state {call} to join them"
 
 
 def _recoded(text: str) -> str:

@@ -290,6 +290,11 @@ class Names(Column):
         """Whether no name is published."""
         return len(self.values) == 1
 
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the name of a text cell is its text."""
+        return not (self.strip or self.casefold or self.unicode_form or self.period)
+
     def opened(self) -> Names:
         """The column before its names are published."""
         return replace(self, values=(OTHER,))
@@ -297,6 +302,27 @@ class Names(Column):
     def listed(self, published: Sequence[str]) -> Names:
         """The column with its published names."""
         return replace(self, values=(*published, OTHER))
+
+    def alike(self, names: Sequence[str]) -> tuple[list[str], str]:
+        """The names that are others but for blanks, case or Unicode form, and the call of `names` that makes them one.
+
+        Of names that are alike, the first is not among them.
+        """
+        options = {"strip": True, "casefold": True, "unicode_form": self.unicode_form or "NFC"}
+        cells = pa.array(names, pa.large_string())
+        own = {option: getattr(self, option) for option in options}
+
+        def merged(**stated: Any) -> list[str]:
+            return list(replace(self.opened(), **stated).texts(cells).to_pylist())
+
+        every = merged(**options)
+        for option in options:
+            fewer = options | {option: own[option]}
+            if len(set(merged(**fewer))) == len(set(every)):
+                options = fewer
+        first = dict(zip(reversed(every), reversed(names), strict=True))
+        apart = [name for name, one in zip(names, every, strict=True) if first[one] != name]
+        return apart, f"pais.names({', '.join(f'{option}={value!r}' for option, value in options.items() if value)})"
 
     def accepts(self, kind: pa.DataType) -> bool:
         kind = value_type(kind)
@@ -357,12 +383,19 @@ class Names(Column):
 
     def places(self, cells: pa.Array) -> IntArray:
         """The place of the name of each cell among the published ones; -1 for a cell without a name."""
+        if self.is_as_written and is_text(cells.type):
+            whole = pc.cast(cells, pa.large_string())
+            # Names of ASCII text are made faster than cells are told apart.
+            if _is_printable_ascii(whole):
+                return self._places(self.texts(whole))
         texts, places = self.distinct(cells)
+        return np.append(self._places(texts), -1).take(places)
+
+    def _places(self, texts: pa.Array) -> IntArray:
+        """The place of each name among the published ones; -1 for none."""
         found = pc.fill_null(pc.index_in(texts, value_set=self._value_set), len(self.values) - 1)
         nameless = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
-        found = np.where(nameless, -1, np.asarray(found.to_numpy(zero_copy_only=False)))
-        # The last one is that of a missing cell, whose place is -1.
-        return np.append(found, -1).astype(np.int64).take(places)
+        return np.where(nameless, -1, np.asarray(found.to_numpy(zero_copy_only=False))).astype(np.int64)
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         places = self.places(cells)
@@ -433,6 +466,11 @@ class FoundCategories(Categories):
     def is_unlisted(self) -> bool:
         """Whether no name is published."""
         return self.named.is_unlisted
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the name of a text cell is its text."""
+        return self.named.is_as_written
 
     def distinct(self, cells: pa.Array) -> tuple[pa.Array, IntArray]:
         """The names of the distinct cells, as in `Names`."""

@@ -18,6 +18,7 @@ from pais._base.lattice import IntArray, Lattice, Named, current_tape
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, Words64, bit_source, mixed64
 from pais.data.ball import Ball
+from pais.data.cells import is_text
 from pais.data.engines.base import AllRows, CarriedCells, Engine
 from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.schema import Schema
@@ -108,7 +109,8 @@ class NameStage(Stage):
     Notes
     -----
     Guarantee. With Gaussian noise, the stage has the shift of its share, and publishes a name of one person alone with
-    a chance of at most `delta`, in all columns together. With a share of epsilon, it costs this share and `delta`:
+    a chance of at most `delta`, in all columns together. With a share of epsilon, it costs this share and `delta`,
+    whether rounds find the names or noisy numbers of people:
     `tests/conformance/test_replay_names.py`, `tests/conformance/test_found_categories.py`.
     """
 
@@ -158,17 +160,20 @@ class NameStage(Stage):
         return {name: one.most_frequent(max(limit, 2) - 1) for name, one in found.items()}
 
     def _found(self, table: _NamesOfPeople, noise: SurveyNoise, bits: BitSource) -> FoundNames:
-        delta = self.delta / len(self.columns)
+        delta, max_names, rest = self.delta / len(self.columns), self.max_names, noise
         if not table.has_units:
-            selection = _selection(noise, delta, 1)
-            return table.found(*selection.scored_of_rows(table.counts, bits, keys=table.keys), selection)
+            rule = _rule(noise, delta, 1)
+            if isinstance(rule, CountLine):
+                return _counted(table, table.counts, rule, bits)
+            return table.found(*rule.scored_of_rows(table.counts, bits, keys=table.keys), rule)
         people, names = table.people_and_names()
-        max_names, rest = self.max_names, noise
         if max_names is None:
             max_names, rest = _max_names(people, noise.part(_NUMBER_SHARE), bits), noise.part(1.0 - _NUMBER_SHARE)
-        selection = _selection(rest, delta, max_names)
-        turns = table.turns(people, names, bits)
-        return table.found(*selection.scored(people, names, bits, turns=turns, keys=table.keys), selection)
+        rule, turns = _rule(rest, delta, max_names), table.turns(people, names, bits)
+        if isinstance(rule, CountLine):
+            _, names = rule.cut(people, names, bits, turns=turns)
+            return _counted(table, np.bincount(names), rule, bits)
+        return table.found(*rule.scored(people, names, bits, turns=turns, keys=table.keys), rule)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,9 +209,10 @@ class TotalsStage(NameStage):
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[_NamesOfPeople, IntArray]:  # type: ignore[override]
         """The names of the column, and the totals of each of them, by name, other group and coordinate."""
         (table,) = super().read(engine, noise, bits)
-        mechanism = self._mechanism(engine, table.texts, noise)
+        mechanism = self._mechanism(engine, (), noise)
         if len(mechanism.by) == 1 and mechanism.blocks == (Rows(),):
             return table, (table.counts * round(1.0 / mechanism.lattice.step))[:, None, None]
+        mechanism = self._mechanism(engine, table.texts, noise)
         assert engine.schema is not None
         listed = engine.with_schema(engine.schema.with_columns([table.column.listed(table.texts)]))
         rows = AllRows(engine=listed, ball=self.ball, seeded=not bits.private)
@@ -238,7 +244,7 @@ class TotalsStage(NameStage):
             noisy[:, :, place] = mechanism.lattice.decode(drawn).reshape(part.shape)
         scores = noisy[:, :, mechanism.places[counting]].sum(axis=(1, 2))
         numbers = np.flatnonzero(scores > line.line)
-        texts = [table.texts[number] for number in numbers]
+        texts = table.texts_of(numbers)
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = numbers[order]
         names = tuple(texts[place] for place in order)
@@ -253,8 +259,7 @@ class TotalsStage(NameStage):
 class PeopleStage(NameStage):
     """The names of one column, published with the number of people who have them, if that is above a line.
 
-    People have at most `max_names` names, which is stated. The noise is pure. If not `with_counts`, the counts are
-    used for nothing else.
+    People have at most `max_names` names, which is stated. The noise is pure.
 
     Notes
     -----
@@ -263,7 +268,6 @@ class PeopleStage(NameStage):
     """
 
     max_names: int
-    with_counts: bool = True
 
     def release(
         self, totals: list[_NamesOfPeople], engine: Engine, noise: SurveyNoise, bits: BitSource
@@ -272,18 +276,21 @@ class PeopleStage(NameStage):
         line = people_line(noise.epsilon, self.delta, self.max_names)
         people, names = table.people_and_names()
         _, names = line.cut(people, names, own, turns=table.turns(people, names, own))
-        counts = np.bincount(names)
-        # A name that nobody has left gets no noise.
-        alive = np.flatnonzero(counts)
-        named = None if table.keys is None else Named(table.keys[alive], counts[alive], self.delta)
-        scores = line.noise.added_to(counts[None, alive], Lattice(step=1.0), own, names=named)[0].astype(np.float64)
-        above = scores > line.line
-        found = table.found(alive[above], scores[above], line)
-        if self.with_counts:
-            found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
+        found = _counted(table, np.bincount(names), line, own)
+        found = found._replace(released=NamedTotals(np.array(found.scores).reshape(-1, 1, 1)))
         assert engine.schema is not None
         listed = engine.schema.with_columns([table.column.listed(found.names)])
         return engine.with_schema(listed), {table.column.name: found}
+
+
+def _counted(table: _NamesOfPeople, counts: IntArray, line: CountLine, bits: BitSource) -> FoundNames:
+    """The names whose noisy number of rows or people is above the line."""
+    # A name that nobody has left gets no noise.
+    alive = np.flatnonzero(counts)
+    named = None if table.keys is None else Named(table.keys[alive], counts[alive], line.delta)
+    noisy = line.noise.added_to(counts[None, alive], Lattice(step=1.0), bits, names=named)[0].astype(np.float64)
+    above = noisy > line.line
+    return table.found(alive[above], noisy[above], line)
 
 
 def people_line(epsilon: float, delta: float, max_names: int) -> CountLine:
@@ -306,13 +313,18 @@ def counting_line(mechanism: VectorStatistic, n_groups: int, delta: float) -> tu
     return min(lines.items(), key=lambda pair: pair[1].line)
 
 
-def _selection(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection:
-    """The selection for a Gaussian shift, or for a share of epsilon with all of delta."""
+def _rule(noise: SurveyNoise, delta: float, max_names: int) -> NameSelection | CountLine:
+    """Rounds with a Gaussian shift; for a share of epsilon with all of delta, the rule that finds rarer names.
+
+    A name of n people, each of whom has as many names as count, has at least the weight n over the root of that number.
+    """
     if noise.gaussian:
         return NameSelection(shift=noise.shift, delta=delta, max_names=max_names)
     # Half of delta is for the noise, and half for names of one person alone, so that a replay can tell them apart.
     shift = largest_shift(noise.epsilon, 0.5 * delta)  # [note: names-16]
-    return NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
+    rounds = NameSelection(shift=shift, delta=0.5 * delta, max_names=max_names)
+    counts = people_line(noise.epsilon, delta, max_names)
+    return counts if counts.line <= math.sqrt(max_names) * rounds.half_found else rounds
 
 
 def _max_names(people: IntArray, noise: SurveyNoise, bits: BitSource) -> int:
@@ -348,11 +360,18 @@ class _NamesOfPeople:
 
     def add(self, part: CarriedCells) -> None:
         """Number the names and people of some rows."""
-        cells, places = self.column.distinct(self._stated.carried_cells(part.cells, self.column))
-        # Different cells may have the same name. "Other" is no name: it is published anyway.
-        coded = pc.if_else(pc.equal(cells, OTHER), pa.scalar(None, cells.type), cells).dictionary_encode()
-        names = np.append(np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), -1)
-        words, codes = self._hash.words(coded.dictionary), names.take(places)
+        cells = self._stated.carried_cells(part.cells, self.column)
+        texts, places = self.column.distinct(cells)
+        # "Other" is no name: it is published anyway.
+        is_name = np.asarray(pc.fill_null(pc.not_equal(texts, OTHER), False).to_numpy(zero_copy_only=False))
+        if self.column.is_as_written and is_text(cells.type):
+            texts = texts.filter(pa.array(is_name))
+            names = np.where(is_name, np.cumsum(is_name) - 1, -1)
+        else:
+            # Different cells may have the same name.
+            coded = pc.if_else(is_name, texts, pa.scalar(None, texts.type)).dictionary_encode()
+            names, texts = np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)), coded.dictionary
+        words, codes = self._hash.words(texts), np.append(names, -1).take(places)
         named = codes >= 0
         all_named = bool(named.all())
         codes = codes if all_named else codes[named]
@@ -360,14 +379,14 @@ class _NamesOfPeople:
             assert part.ids is not None
             owners = self._hash.words(part.ids if all_named else part.ids.filter(pa.array(named)))
             with self._lock:
-                numbers, people = self._numbered(words, coded.dictionary), self._people.add(owners)
+                numbers, people = self._numbered(words, texts), self._people.add(owners)
             pairs = people.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64).take(codes)
             self._keep(sorted_unique(pairs))
             return
         weights = None if part.counts is None else part.counts[named]
-        counts = np.bincount(codes, weights=weights, minlength=len(coded.dictionary)).astype(np.int64)
+        counts = np.bincount(codes, weights=weights, minlength=len(texts)).astype(np.int64)
         with self._lock:
-            numbers = self._numbered(words, coded.dictionary)
+            numbers = self._numbered(words, texts)
             if self._index.size > self._counts.size:
                 more = max(self._index.size, 2 * self._counts.size) - self._counts.size
                 self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
@@ -412,7 +431,7 @@ class _NamesOfPeople:
     @functools.cached_property
     def texts(self) -> list[str]:
         """All names. Secret."""
-        return self._texts[0].to_pylist()  # type: ignore[no-any-return]
+        return self.texts_of(np.arange(len(self._texts[0])))
 
     @property
     def counts(self) -> IntArray:
@@ -432,7 +451,11 @@ class _NamesOfPeople:
 
     def found(self, numbers: IntArray, scores: FloatArray, selection: NameSelection | CountLine) -> FoundNames:
         """The texts of published names."""
-        return FoundNames.of(self._texts[0].take(pa.array(numbers)).to_pylist(), scores, selection)
+        return FoundNames.of(self.texts_of(numbers), scores, selection)
+
+    def texts_of(self, numbers: IntArray) -> list[str]:
+        """The texts of some names."""
+        return self._texts[0].take(pa.array(numbers)).to_pylist()  # type: ignore[no-any-return]
 
 
 def _mixed(words: NDArray[np.uint64]) -> Words64:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.cells import listed
-from pais.data.kinds import OTHER, Names
+from pais.data.kinds import OTHER, FoundCategories, Names
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms.blocks import VectorStatistic
@@ -25,6 +25,9 @@ from pais.statistics.uncertainty import Uncertainty, rounded_up
 
 # With more groups than this, most of them have few rows and nobody reads them all.
 _MANY_GROUPS = 10_000
+
+# So many names that are alike are quoted.
+_FEW = 3
 
 
 def names_notes(facts: Findings, unit: Unit | None) -> list[str]:
@@ -73,6 +76,17 @@ def names_cautions(facts: Findings, fields: Fields, unit: Unit | None) -> list[C
             f"the names that were found form {n_groups:,} groups, and most of them may have few rows. Group by fewer "
             "columns, or list the names of one of them."
         )
+    for field in (*fields.columns, *fields.by):
+        named = field.column.named if isinstance(field.column, FoundCategories) else field.column
+        if field.name in columns and isinstance(named, Names):
+            apart, call = named.alike(columns[field.name].names)
+            if apart:
+                few = listed([repr(name) for name in apart[:_FEW]])
+                more = f" and {len(apart) - _FEW} more" if len(apart) > _FEW else ""
+                texts.append(
+                    f"the found names {few}{more} in {field.name!r} are others but for case, blanks or Unicode form, "
+                    f"and count apart. Pass {call} for the column to join them."
+                )
     return [Caution(text, QualityWarning) for text in texts]
 
 

@@ -21,6 +21,7 @@ from pais.privacy.rules import Rule
 from pais.statistics.found import most_frequent
 from pais.statistics.people import TotalSettings
 from pais.statistics.recipes import (
+    DESCRIBED,
     Counts,
     Covariance,
     Description,
@@ -362,6 +363,7 @@ def describe(
     rows: object,
     columns: Columns = None,
     *,
+    statistics: str | Sequence[str] = DESCRIBED,
     by: By = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
@@ -374,10 +376,23 @@ def describe(
     ledger: Ledger | None = None,
     random_state: RandomState = None,
 ) -> Statistic:
-    """Release count, mean, standard deviation and quartiles of each column, in one release.
+    """Release several statistics of each column in one release: by default count, mean, deviation and quartiles.
 
-    The arguments are those of `pais.mean`. Quartiles are read from a histogram of 64 bins between the bounds. They are
-    missing for booleans and categories, whose mean is a share.
+    All groups are the same, and so are the counts behind the statistics, which share one price.
+
+    Parameters
+    ----------
+    rows, columns, by, unit, missing, epsilon, delta, sampling, sample_size, ledger, random_state
+        As in `pais.mean`.
+    statistics : str or sequence of str
+        Some of "count", "sum", "mean", "variance", "std", "25%", "50%" or "median", and "75%". Fewer statistics have
+        less noise: with "count", "sum" and "mean" it is that of a mean alone. The count is that of cells that are not
+        missing. A sum over all rows of people needs `pais.sum`.
+
+    Notes
+    -----
+    Quartiles are read from a histogram of 64 bins between the bounds. They are missing for booleans and categories,
+    whose mean is a share.
 
     Examples
     --------
@@ -387,7 +402,13 @@ def describe(
     >>> result.value.index.tolist()
     ['count', 'mean', 'std', '25%', '50%', '75%']
     """
-    return StatisticSettings.released(rows, locals(), recipe=Description())
+    asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    if "sum" in asked and (unit is not None or getattr(rows, "unit", None) is not None):
+        raise ArgumentError(
+            "statistics has a sum, but people count once here, whatever number of rows they have. Leave it out, and "
+            "call pais.sum for the total over all rows of people."
+        )
+    return StatisticSettings.released(rows, locals(), recipe=Description(statistics=asked))
 
 
 @without_sizes

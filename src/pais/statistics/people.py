@@ -114,12 +114,20 @@ class PeopleSettings(TotalSettings):
 
     @cached_property
     def pure_names(self) -> bool:
-        """Whether names are published with numbers of people, which need less noise if it is pure."""
-        most = self.max_groups_per_unit
-        if not self.recipe.presence or len(self.unlisted) != 1 or len(self.by) > 1 or most is None:
+        """Whether names and totals have pure noise. With many groups of a person, Gaussian noise is smaller.
+
+        Sums keep Gaussian noise, for which bounds on people cut less off.
+        """
+        if not super().pure_names or self.recipe.power:
             return False
-        shift = largest_shift(self.guarantee.epsilon, self.guarantee.delta)
-        return math.sqrt(2.0) * most / self.guarantee.epsilon <= math.sqrt(most) / shift
+        most, (epsilon, delta, _) = self.max_groups_per_unit or 1, self.guarantee
+        return math.sqrt(2.0) * most / epsilon <= math.sqrt(most) / largest_shift(epsilon, delta)
+
+    @property
+    def counts_with_names(self) -> bool:
+        """Whether the numbers of people are published with the names."""
+        is_stated = self.max_groups_per_unit is not None
+        return self.recipe.presence and self.pure_names and is_stated and len(self.unlisted) == len(self.by) == 1
 
     def for_rows(self, rows: Engine) -> PeopleSettings:
         return self
@@ -146,7 +154,7 @@ class PeopleSettings(TotalSettings):
     def stages(self, rows: Engine, random_state: RandomState) -> Stages:
         """Bounds of "auto" columns, numbers of values beyond bounds, and the norms of people, as far as not stated."""
         asked = self.statistic(rows.schema)
-        if self.pure_names:
+        if self.counts_with_names:
             assert self.max_groups_per_unit is not None
             names = PeopleStage(columns=self.unlisted, delta=self.names_delta, max_names=self.max_groups_per_unit)
             return Stages(noise=self.survey_noise(TOTALS_SHARE), stages=(names,), passes=2, delta=self.names_delta)
@@ -302,6 +310,8 @@ class PeopleStatistic:
             order=2.0 if self.gaussian else 1.0,
             presence=self.recipe.presence,
             by_size=self.by_size,
+            # Beside norms of 1, an octave has the norms of two and of three rows in different groups.
+            bins_per_octave=2 if self.gaussian else 1,
         )
 
     def totals(self, block: Block, epsilon: float, delta: float) -> Totals:

@@ -423,7 +423,11 @@ class Covariance(Recipe):
         return self.columns(fields)
 
 
-_DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
+#: What a description has of each column, if nothing else is asked for.
+DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
+
+# All that it can have, with the place among the quartiles; -1 for what is none of them.
+_PLACES = {"count": -1, "sum": -1, "mean": -1, "variance": -1, "std": -1, "25%": 0, "50%": 1, "median": 1, "75%": 2}
 
 # Bins of equal width of a column from which quartiles are read, chosen by eye (3388a1c). Two more bins hold the bounds
 # alone, where many values may be equal, such as zeros: coordinates this near to a bound count as the bound.
@@ -449,17 +453,41 @@ def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArr
     return np.concatenate(quartiles, axis=-1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Description(Recipe):
-    """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
+    """Several statistics of each column, from the same counts. Quartiles are known up to a bin."""
 
     name, title = "description", "description"
     power = 1
+    statistics: tuple[str, ...] = DESCRIBED
+
+    def require(self, fields: Fields) -> None:
+        unknown = [name for name in self.statistics if name not in _PLACES]
+        if unknown or not self.statistics or len(set(self.statistics)) < len(self.statistics):
+            raise ArgumentError(
+                f"statistics={list(self.statistics)!r} is not a list of different statistics. Pass some of "
+                f"{', '.join(map(repr, _PLACES))}."
+            )
+        fields.require(self.title)
+        if "sum" in self.statistics:
+            fields.require("sum", dates=False)
+
+    @property
+    def _degree(self) -> int:
+        """Degree of the moments that are asked for: 0 for counts of cells alone."""
+        asked = set(self.statistics)
+        return 2 if asked & {"variance", "std"} else 1 if asked & {"mean", "sum"} else 0
 
     def blocks(self, fields: Fields) -> list[Weighted]:
-        return [weighted for field in fields.columns for weighted in ((moments(field), 1.0), *self._bins(field))]
+        return [weighted for field in fields.columns for weighted in ((self._moments(field), 1.0), *self._bins(field))]
+
+    def _moments(self, field: Field) -> Block:
+        if field.is_listed or self._degree == 2:
+            return moments(field)
+        return Split(column=field.start, degree=self._degree)
 
     def _bins(self, field: Field) -> list[Weighted]:
-        if not field.is_bounded:
+        if not field.is_bounded or all(_PLACES[name] < 0 for name in self.statistics):
             return []
         inner = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1].tolist()
         return [(Bins(column=field.start, edges=(-1.0 + _AT_BOUND, *inner, 1.0 - _AT_BOUND)), 1.0)]
@@ -475,11 +503,18 @@ class Description(Recipe):
                 edges = np.array([field.low, *edges, field.high])
                 quartiles[..., 0, :] = quartiles_of(next(remaining), n, edges)
             places.append((n, quartiles))
-        mean, variance = moments_of(counted, fields, lost)
-        first = [by_label([n for n, _ in places], fields), mean, np.sqrt(variance)]
+        values = {"count": by_label([n for n, _ in places], fields)}
+        if self._degree == 2:
+            values["mean"], values["variance"] = moments_of(counted, fields, lost)
+            values["std"] = np.sqrt(values["variance"])
+        elif self._degree == 1:
+            values["mean"] = Means().estimate(counted, fields._replace(pooled=False), lost)
+        if self._degree:
+            values["sum"] = np.maximum(values["count"], 0.0) * values["mean"]
         quartiles = np.concatenate([several for _, several in places], axis=-2)
-        table = np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1)
-        return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
+        values |= {name: quartiles[..., place] for name, place in _PLACES.items() if place >= 0}
+        table = np.stack([values[name] for name in self.statistics], axis=-2)
+        return table.reshape(*table.shape[:-2], -1)
 
     def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
         return Means().noise_of_bounds(low, high, mean)
@@ -490,20 +525,21 @@ class Description(Recipe):
         ]
         low, high = np.array(pairs).T
         nothing, anything = np.zeros_like(low), np.full_like(low, np.inf)
-        least = np.concatenate([nothing, low, nothing, np.tile(low, 3)])
-        most = np.concatenate([anything, high, anything, np.tile(high, 3)])
-        return np.clip(values, least, most)
+        limits = dict.fromkeys(("count", "variance", "std"), (nothing, anything))
+        limits["sum"] = np.where(low >= 0.0, 0.0, -np.inf), np.where(high <= 0.0, 0.0, np.inf)
+        least, most = zip(*(limits.get(name, (low, high)) for name in self.statistics), strict=True)
+        return np.clip(values, np.concatenate(least), np.concatenate(most))
 
     def resolution(self, fields: Fields) -> FloatArray:
         widths = [field.width / _N_BINS if self._bins(field) else 0.0 for field in fields.columns for _ in field.labels]
-        return np.concatenate([np.zeros(3 * len(widths)), np.tile(widths, 3)])
+        return np.concatenate([np.array(widths) * (_PLACES[name] >= 0) for name in self.statistics])
 
     def rows(self, fields: Fields) -> Axis | None:
-        return Axis.of(_DESCRIBED)
+        return Axis.of(self.statistics)
 
     def columns(self, fields: Fields) -> Axis | None:
         return Axis.of(fields.labels)
 
     def is_date(self, fields: Fields) -> NDArray[np.bool_]:
         dates = np.array([field.is_date for field in fields.columns for _ in field.labels])
-        return np.concatenate([dates & (name not in ("count", "std")) for name in _DESCRIBED])
+        return np.concatenate([dates & (name not in ("count", "variance", "std")) for name in self.statistics])

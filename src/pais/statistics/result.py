@@ -301,7 +301,8 @@ class Statistic(Carded):
                 ]
                 # The count is a result even if noise hides everything else.
                 if self._is_lost[start, place]:
-                    cells = [cells[0], *(text and _LOST for text in cells[1:])]
+                    pairs = zip(names, cells, strict=False)
+                    cells = [text if name == "count" else text and _LOST for name, text in pairs]
                 table.append([", ".join([*(str(level[start]) for level in groups), column]), *cells])
         return table
 

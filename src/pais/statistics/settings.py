@@ -34,7 +34,7 @@ from pais.data.units import Unit, most_units, people_concern, people_word
 from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.base import Mechanism, exact_epsilon
 from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split, VectorStatistic
-from pais.mechanisms.names import MOST_NAMES, NameSelection
+from pais.mechanisms.names import MOST_NAMES
 from pais.mechanisms.noise import (
     GaussianNoise,
     GeometricNoise,
@@ -47,7 +47,7 @@ from pais.mechanisms.noise import (
 from pais.pipeline import fit
 from pais.planning.column_survey import ColumnBounds, ColumnRange, apart, settled_range
 from pais.planning.facts import Findings, Stage, Stages, SurveyNoise
-from pais.planning.names import NameStage, PeopleStage, TotalsStage, people_line
+from pais.planning.names import NameStage, TotalsStage
 from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
 from pais.planning.tails import Spread
@@ -90,9 +90,8 @@ _NAMES_SHARE, _NAMES_DELTA = 0.075, 0.1
 #: "other". The error of a published total is 4 to 5 % above that of a listed group.
 TOTALS_SHARE = 0.96
 
-# Share of epsilon for names that are found by numbers of people, if the statistic has pure noise too. The noise of what
-# follows grows by a quarter. Names have to be so many times as frequent as with Gaussian rounds at most. Chosen by eye.
-_PEOPLE_SHARE, _MOST_RARER = 0.2, 1.5
+# Share of epsilon for names, if what follows has pure noise, which grows by a quarter. Chosen by eye, as for quantiles.
+_PURE_NAMES_SHARE = 0.2
 
 # The values of "other" beyond bounds are this many times as important as with listed groups, because the noise of the
 # share of all values beyond bounds is mostly that of "other". Chosen by eye.
@@ -196,7 +195,7 @@ class TableSettings(ABC):
 
     @property
     def pure_names(self) -> bool:
-        """Whether names are published with totals that have pure noise, so that all of delta covers names."""
+        """Whether what follows names, or is published with them, has pure noise, so that all of delta covers names."""
         return False
 
     @property
@@ -268,17 +267,16 @@ class TableSettings(ABC):
 
     @property
     def names_share(self) -> float:
-        """Share of the squared Gaussian shift for names that nobody listed."""
-        return _NAMES_SHARE if self.unlisted else 0.0
+        """Share of epsilon, or of the squared Gaussian shift, for names that nobody listed."""
+        return (_PURE_NAMES_SHARE if self.pure_names else _NAMES_SHARE) if self.unlisted else 0.0
 
     def name_stages(self, part: float) -> list[Stage]:
         """The stage that finds names, if there are any to find; `part` is the share of all stages."""
         if not self.unlisted:
             return []
-        share = self.names_share / part
+        share, delta, max_names = self.names_share / part, self.names_delta, self.max_groups_per_unit
         # Columns without groups do not multiply each other.
         most = _MOST_GROUPS if len(self.unlisted) > 1 and self.by else None
-        delta, max_names = self.names_delta, self.max_groups_per_unit
         return [NameStage(share=share, columns=self.unlisted, delta=delta, max_names=max_names, most_groups=most)]
 
     def surveyed(self, findings: Findings) -> Findings:
@@ -394,40 +392,25 @@ class StatisticSettings(TableSettings):
 
     def _is_pure_better(self, epsilon: float, delta: float) -> bool:
         """Whether pure noise is smaller than Gaussian noise for the blocks of the recipe."""
-        weights = [weight for _, weight in self._blocks(self.fields(self.schema))]
+        weights = [weight for _, weight in self.recipe.blocks(self.fields(self.schema))]
         pure = math.sqrt(2.0) * sum(weights) / epsilon
         return delta == 0.0 or pure <= math.hypot(*weights) / largest_shift(epsilon, delta)
 
     @cached_property
     def names_with_totals(self) -> bool:
-        """Whether names are published with their totals: if each row belongs to one name, and all rows are used."""
-        if self.schema is None or self.schema.open or self.has_people:
+        """Whether names are published with their totals: if each row belongs to one name, and all rows are used.
+
+        Noise has to be pure: Gaussian noise of many columns would hide names that rounds of their own find.
+        """
+        if self.schema is None or self.schema.open or self.has_people or not self.pure_names:
             return False
         if len(self.unlisted) != 1 or self.unlisted[0].name not in self.by:
             return False
         return not is_sampled(self.sampling, self.sample_size)
 
     @cached_property
-    def names_of_people(self) -> bool:
-        """Whether names are found by numbers of people with pure noise, before a statistic with pure noise.
-
-        This needs few groups of each person: with many, such names would have to be far more frequent.
-        """
-        most, (epsilon, delta, _) = self.max_groups_per_unit, self.guarantee
-        if most is None or not self.has_people or len(self.unlisted) != 1 or self.schema is None or self.schema.open:
-            return False
-        if is_sampled(self.sampling, self.sample_size) or not self._is_pure_better(epsilon, delta):
-            return False
-        shift = math.sqrt(_NAMES_SHARE) * largest_shift(epsilon, (1.0 - _NAMES_DELTA) * delta)
-        rounds = NameSelection(shift=shift, delta=_NAMES_DELTA * delta, max_names=most)
-        line = people_line(_PEOPLE_SHARE * epsilon, delta, most).line
-        return line <= _MOST_RARER * math.sqrt(most) * rounds.half_found
-
-    @cached_property
     def pure_names(self) -> bool:
-        if self.names_of_people:
-            return True
-        return self.names_with_totals and self._is_pure_better(self.guarantee.epsilon, self.guarantee.delta)
+        return bool(self.unlisted) and self._is_pure_better(self.guarantee.epsilon, self.guarantee.delta)
 
     def _blocks(self, fields: Fields) -> list[Weighted]:
         """The blocks of the recipe, and a count of rows if names need one."""
@@ -451,12 +434,6 @@ class StatisticSettings(TableSettings):
                 place=self.by.index(self.unlisted[0].name),
             )
             return Stages(noise=noise, stages=(totals,), passes=3, delta=self.names_delta)
-        if self.names_of_people:
-            assert self.max_groups_per_unit is not None
-            most, delta = self.max_groups_per_unit, self.names_delta
-            names = PeopleStage(columns=self.unlisted, delta=delta, max_names=most, with_counts=False)
-            noise = self.survey_noise(_PEOPLE_SHARE)
-            return Stages(noise=noise, stages=(names,), passes=2, delta=self.names_delta)
         bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         part = self.names_share + bounds + count

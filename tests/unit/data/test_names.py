@@ -108,3 +108,26 @@ def test_sources_refuse_names_before_a_row_is_read() -> None:
     with pytest.raises(pais.ArgumentError, match="needs a list") as refused:
         pais.source(rows, columns={"ward": pais.names()})
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize("more", ["", "Zürich"], ids=["ASCII", "more"])
+def test_text_has_the_places_of_its_names_in_every_form(kind: pa.DataType, more: str) -> None:
+    """ASCII text takes a way of its own."""
+    column = Names(name="c", values=("a", "b", more or "c", OTHER))
+    texts_of = ["b", None, " ", "", "x" * 5000, OTHER, more, "a", "b ", "never seen", "a"]
+    plain = pa.array(texts_of, pa.string())
+    expected = [1, -1, -1, -1, 3, 3, 2 if more else -1, 0, 3, 3, 0]
+    assert column.places(plain.cast(kind)).tolist() == expected
+    assert column.places(plain.dictionary_encode()).tolist() == expected
+    assert column.places(plain.cast(kind).slice(4, 5)).tolist() == expected[4:9]
+
+
+def test_names_that_differ_in_spelling_alone_are_alike() -> None:
+    column, names = Names(name="c"), ["Ward 1", "ward 2", "WARD 1", "ward 3", "Ward 1 ", "école", "e\u0301cole"]
+    apart, call = column.alike(names)
+    assert apart == ["WARD 1", "Ward 1 ", "e\u0301cole"]
+    assert call == "pais.names(strip=True, casefold=True, unicode_form='NFC')"
+    assert column.alike(["a", "A", "b"]) == (["A"], "pais.names(casefold=True)")
+    assert column.alike(["a", "b"])[0] == []
+    assert Names(name="c", casefold=True).alike(["a", "a "]) == (["a "], "pais.names(strip=True, casefold=True)")

@@ -56,6 +56,46 @@ def test_every_statistic_is_right_if_there_is_hardly_any_noise() -> None:
     assert np.allclose(described["income"], expected["income"], rtol=0.05)
 
 
+def test_a_description_has_the_statistics_that_are_asked_for() -> None:
+    asked = ["sum", "median", "count", "variance", "mean", "75%", "std"]
+    described = pais.describe(TABLE, columns=COLUMNS, statistics=asked, **LARGE)
+    numbers = pd.DataFrame({"age": TABLE["age"], "income": TABLE["income"].clip(0, 200_000)})
+    for column, cells in numbers.items():
+        expected = [cells.sum(), cells.median(), cells.count(), cells.var(), cells.mean(), cells.quantile(0.75)]
+        assert np.allclose(described.value[column], [*expected, cells.std()], rtol=0.05)
+        low, high = (end[column] for end in described.interval(0.99))
+        assert all(low <= [*expected, cells.std()])
+        assert all([*expected, cells.std()] <= high)
+    assert described.value.index.tolist() == asked
+    flags = described.value["premium"]
+    assert flags["sum"] == pytest.approx(TABLE["premium"].sum(), abs=2)
+    assert flags[["median", "75%"]].isna().all()
+
+
+def test_fewer_statistics_have_less_noise_and_sums_and_counts_are_free_beside_means() -> None:
+    age = {"columns": {"age": (18, 100)}, "by": {"region": REGIONS}, "random_state": 0}
+    mean, whole = pais.mean(TABLE, **age), pais.describe(TABLE, **age)
+    several = pais.describe(TABLE, statistics=["count", "sum", "mean"], **age)
+    for region in REGIONS:
+        error = several.standard_error.loc[(region, "mean"), "age"]
+        assert error == pytest.approx(mean.standard_error[region], rel=0.1)
+        assert error < 0.7 * whole.standard_error.loc[(region, "mean"), "age"]
+    medians = pais.describe(TABLE, statistics="median", **age).standard_error
+    assert medians.loc[("north", "median"), "age"] <= whole.standard_error.loc[("north", "50%"), "age"]
+
+
+def test_several_statistics_of_found_groups_are_one_release() -> None:
+    table = pd.DataFrame({"who": np.arange(N) // 2, "ward": TABLE["region"], "age": TABLE["age"]})
+    with pais.Ledger(epsilon=1.0, delta=1e-6) as ledger:
+        stated = {"columns": {"age": (18, 100)}, "by": "ward", "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+        result = pais.describe(table, statistics=["count", "mean", "median"], **stated)
+    assert sum(entry.epsilon for entry in ledger.entries) == pytest.approx(1.0)
+    groups = result.value.index.get_level_values(0)
+    assert groups.unique().tolist() == [*sorted(set(TABLE["region"])), "other"]
+    counts = result.value["age"].xs("count", level=1)
+    assert np.allclose(counts.drop("other"), TABLE.groupby("region")["age"].count().sort_index(), atol=60)
+
+
 def test_histograms_agree_with_numpy() -> None:
     counts, edges = np.histogram(TABLE["age"], bins=8, range=(18, 98))
     result = pais.histogram(TABLE, columns={"age": (18, 98)}, bins=8, **LARGE)

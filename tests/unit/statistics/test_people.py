@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import pais
@@ -242,3 +243,19 @@ def test_the_line_of_a_total_says_how_many_rows_its_interval_allows_for() -> Non
     assert ", if no customer has more than " in total.lines()[0][1]
     stated = pais.count(TABLE, unit="customer_id", max_rows_per_unit=40, epsilon=1.0, random_state=0)
     assert "if no customer has more than 40 rows" in str(stated)
+
+
+def test_gaussian_totals_of_people_with_a_row_in_each_of_two_groups_cut_nothing_off() -> None:
+    """Their norm is the root of 2, which no bound of 1 holds: a histogram by octaves took it for that of one row."""
+    rng, n_people = np.random.default_rng(0), 6000
+    first = rng.integers(0, 30, n_people)
+    cells = {"person": np.tile(np.arange(n_people), 2), "ward": np.r_[first, (first + rng.integers(1, 30)) % 30]}
+    flags = {f"flag {number}": np.ones(2 * n_people, dtype=bool) for number in range(20)}
+    table = pa.table({**cells, **flags})
+    stated = {"by": {"ward": [str(ward) for ward in range(30)]}, "unit": "person", "epsilon": 5.0, "delta": 1e-6}
+    result = pais.count(table, dict.fromkeys(flags, bool), random_state=0, **stated)
+    assert result.certificate.delta > 0.0
+    (low, high), true = result.interval(), np.bincount(cells["ward"])
+    column = "flag 0=true" if "flag 0=true" in result.value else "flag 0"
+    assert np.mean((low[column] <= true) & (true <= high[column])) >= 0.85
+    assert np.abs(result.value[column].sum() - 2 * n_people) < 0.05 * n_people

@@ -23,6 +23,11 @@ OPEN = pais.source(TABLE, columns=COLUMNS)
 
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (pais.mean, {}, "needs at least one column"),
+    (pais.describe, {"columns": COLUMNS, "statistics": "mode"}, "['mode'] is not a list of different statistics"),
+    (pais.describe, {"columns": COLUMNS, "statistics": []}, "is not a list of different statistics"),
+    (pais.describe, {"columns": COLUMNS, "statistics": ["mean", "mean"]}, "is not a list of different statistics"),
+    (pais.describe, {"columns": DATES, "statistics": "sum"}, "the sum of dates is not defined"),
+    (pais.describe, {"columns": COLUMNS, "statistics": "sum", "unit": "age"}, "call pais.sum"),
     (pais.mean, {"columns": {"age": 10.0}}, "needs bounds"),
     (pais.mean, {"columns": {"agee": (18, 100)}}, "agee"),
     (pais.mean, {"columns": COLUMNS, "by": "age"}, "pais.ranges(0, 20, 40"),

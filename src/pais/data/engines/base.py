@@ -198,18 +198,25 @@ class PeopleTable:
     @classmethod
     def of(cls, owners: Numbers, coordinates: IntArray, steps: IntArray) -> PeopleTable:
         """Add up entries of the same unit and coordinate. Sums of integers have no order."""
-        width = int(coordinates.max(initial=0)) + 1
-        if int(owners.max(initial=0)) < 2**62 // width:
+        places = int(coordinates.max(initial=0)).bit_length()
+        if int(owners.max(initial=0)) < 2 ** (62 - places):
             # One number for both is sorted faster.
-            order = np.argsort(owners * np.int64(width) + coordinates)
+            keys = owners.astype(np.int64) << places | coordinates
+            order = np.argsort(keys)
+            keys = keys.take(order)
+            starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
+            keys = keys.take(starts)
+            owners, coordinates = keys >> places, keys & ((1 << places) - 1)
         else:
             order = np.lexsort((coordinates, owners))
-        owners, coordinates, steps = (each.take(order) for each in (owners, coordinates, steps))
-        first = np.ones(order.size, dtype=bool)
-        first[1:] = (owners[1:] != owners[:-1]) | (coordinates[1:] != coordinates[:-1])
-        starts = np.flatnonzero(first)
-        totals = np.add.reduceat(steps, starts) if starts.size else steps
-        return cls(owners=owners[starts].astype(np.int64), coordinates=coordinates[starts], steps=totals)
+            owners, coordinates = owners.take(order).astype(np.int64), coordinates.take(order)
+            first = (owners[1:] != owners[:-1]) | (coordinates[1:] != coordinates[:-1])
+            starts = np.flatnonzero(np.append(True, first)[: order.size])
+            owners, coordinates = owners.take(starts), coordinates.take(starts)
+        steps = steps.take(order)
+        return cls(
+            owners=owners, coordinates=coordinates, steps=np.add.reduceat(steps, starts) if starts.size else steps
+        )
 
     @classmethod
     def joined(cls, tables: Sequence[PeopleTable]) -> PeopleTable:
