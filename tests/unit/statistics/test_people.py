@@ -236,6 +236,20 @@ def test_the_interval_of_a_total_allows_for_heavy_people_whom_noise_hides(people
         assert above < 270 / epsilon
 
 
+def test_sums_of_even_values_by_group_are_covered() -> None:
+    """Nobody is beyond the largest sums: what a bound in their octave cuts off is not next to nothing."""
+    covered = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        values, group = rng.uniform(0.0, 100.0, 60_000), rng.integers(0, 5, 60_000)
+        table = pa.table({"person": np.repeat(np.arange(15_000), 4), "x": values, "group": group})
+        stated = {"columns": {"x": (0, 100)}, "by": {"group": list(range(5))}, "unit": "person", "epsilon": 2.0}
+        low, high = pais.sum(table, **stated, random_state=seed).interval()
+        true = np.bincount(group, values)
+        covered.append((np.ravel(low) <= true) & (true <= np.ravel(high)))
+    assert np.mean(covered) >= 0.93
+
+
 def test_the_line_of_a_total_says_how_many_rows_its_interval_allows_for() -> None:
     count = pais.count(TABLE, unit="customer_id", epsilon=1.0, random_state=0)
     assert re.search(r"  \(95 %: [\d,]+ to [\d,]+, if no customer has more than \d+ rows\)", str(count))
