@@ -507,7 +507,7 @@ def _continuations(n_sizes: int) -> FloatArray:
     return np.concatenate([np.zeros((1, n_sizes)), *(first * falls for first in _FIRSTS)])
 
 
-# Powers of the distance from the upper edge of the outermost bin for what lies beyond a bound, in the order of `Beyond`.
+# Powers of the distance from the upper edge of the outermost bin for what lies beyond a bound, ordered as in `Beyond`.
 # An even spread has a sum with power 2 and a variance with power 4. Chosen on sums of four values of each person:
 # `test_sums_of_even_values_by_group_are_covered` had a coverage of .72 without them.
 _POWERS = (2.5, 5.0, 5.0, 2.5, 2.5)
