@@ -85,7 +85,7 @@ COMMANDS = (
     Command("coverage-models", "benchmarks.coverage_models --epsilon 0.5 1 5 --seeds 40", "coverage-models", 20.0),
     Command("coverage", f"benchmarks.coverage --resume {PLACE / 'coverage.jsonl'}", "coverage-statistics", 45.0),
     Command("statistics", "benchmarks.peers.statistics", "peers-statistics", 5.0),
-    Command("names", "benchmarks.names --seeds 10", "names", 3.0),
+    Command("names", "benchmarks.names --seeds 10", "names names-error", 6.0),
     Command("training", "benchmarks.training --seeds 10", "training-rates training-accuracy", 25.0),
     Command("audit", f"tests.support.replay_table --resume {PLACE / 'audit.jsonl'}", "audit", 7.0),
 )

@@ -45,11 +45,12 @@ def _note(name: str, found: FoundNames, many: str, *, people: bool) -> str:
     if not people:
         return text
     most = "one name" if selection.max_names == 1 else f"{selection.max_names} names"
+    if not isinstance(selection, CountLine) and selection.max_names > 1:
+        more = rounded_up(math.sqrt(selection.max_names) * selection.half_found)
+        text = f"{text}. This is for {many} with one name each: with several names each it takes more of them, up to "
+        text += f"about {more} with {most}"
     text = f"{text}. Of {many} with more than {most}, {most} drawn at random count{'s' if most == 'one name' else ''}"
-    if isinstance(selection, CountLine) or selection.max_names == 1:
-        return f"{text}, so a name that many more {many} have may be missing too"
-    more = rounded_up(math.sqrt(selection.max_names) * selection.half_found)
-    return f"{text}. If these {many} have {most} or more each, it can take about {more} of them, or more"
+    return f"{text}, so a name that many more {many} have may be missing too"
 
 
 def names_cautions(facts: Findings, fields: Fields, unit: Unit | None) -> list[Caution]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
@@ -83,6 +84,15 @@ class Recipe(ABC):
     def resolution(self, fields: Fields) -> FloatArray | float:
         """Width of the cells in which each value of a group is known without noise; 0 if it is known exactly."""
         return 0.0
+
+    def ends(
+        self, parts: list[FloatArray], variances: list[FloatArray], fields: Fields, level: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Ends that the interval of each value reaches at least, NaN for values whose noise tells them; None for all.
+
+        `parts` and the variances of their noise have the shape (groups, coordinates).
+        """
+        return None
 
     def rows(self, fields: Fields) -> Axis | None:
         """Labels of the rows of the result of one group; None if it has one row."""
@@ -433,6 +443,9 @@ _PLACES = {"count": -1, "sum": -1, "mean": -1, "variance": -1, "std": -1, "25%":
 # alone, where many values may be equal, such as zeros: coordinates this near to a bound count as the bound.
 _N_BINS, _AT_BOUND = 64, 2.0**-40
 
+# Sums of few Laplace variables have longer tails than normal ones: 2.12 deviations for one variable at 95 %.
+_TAIL_ROOM = 1.1
+
 
 def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArray:
     """Quartiles from counts in bins, with the edges of all bins, and the number of cells."""
@@ -451,6 +464,40 @@ def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArr
         within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
         quartiles.append(edges[bin_of] + np.clip(within, 0.0, 1.0) * np.diff(edges)[bin_of])
     return np.concatenate(quartiles, axis=-1)
+
+
+def _edges_of(field: Field) -> FloatArray:
+    """The edges of all bins of a column; values at a bound have a bin of their own."""
+    return np.array([field.low, *np.linspace(field.low, field.high, _N_BINS + 1), field.high])
+
+
+def quartile_ends(
+    part: FloatArray, n: FloatArray, variance: FloatArray, variance_of_n: FloatArray, edges: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of intervals of the quartiles: from the first to the last bin that noise does not exclude.
+
+    A quartile is below an edge if the share of the cells below it is at least the level of the quartile. Noise excludes
+    a bin if the share is clearly too small at its upper edge, or clearly large enough at its lower one. In few cells
+    noise makes a distribution function that rises evenly, so that noise drawn for its quartiles misses theirs.
+    """
+    share = np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:]
+    below = np.cumsum(part, axis=-1)
+    below -= share * (below[..., -1:] - n)
+    total = variance.sum(axis=-1, keepdims=True)
+    inner = (1.0 - 2.0 * share) * np.cumsum(variance, axis=-1) + share**2 * total
+    reach = _TAIL_ROOM * special.ndtri(0.5 + 0.5 * level)
+    lows, highs = [], []
+    for quartile in (0.25, 0.5, 0.75):
+        surplus = below - quartile * n
+        deviation = reach * np.sqrt(inner + (share - quartile) ** 2 * variance_of_n)
+        too_low = surplus < -deviation
+        enough = np.concatenate([np.zeros_like(too_low[..., :1]), surplus[..., :-1] > deviation[..., :-1]], axis=-1)
+        kept = ~(too_low | enough)
+        # Without any bin left, all of them are.
+        kept |= ~kept.any(axis=-1, keepdims=True)
+        lows.append(edges[kept.argmax(axis=-1)])
+        highs.append(edges[part.shape[-1] - kept[..., ::-1].argmax(axis=-1)])
+    return np.stack(lows, axis=-1), np.stack(highs, axis=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -499,9 +546,7 @@ class Description(Recipe):
             n = counted[-1].sum(axis=-1, keepdims=True)
             quartiles = np.full((*n.shape[:-1], len(field.labels), 3), np.nan)
             if self._bins(field):
-                edges = np.linspace(field.low, field.high, _N_BINS + 1)
-                edges = np.array([field.low, *edges, field.high])
-                quartiles[..., 0, :] = quartiles_of(next(remaining), n, edges)
+                quartiles[..., 0, :] = quartiles_of(next(remaining), n, _edges_of(field))
             places.append((n, quartiles))
         values = {"count": by_label([n for n, _ in places], fields)}
         if self._degree == 2:
@@ -515,6 +560,23 @@ class Description(Recipe):
         values |= {name: quartiles[..., place] for name, place in _PLACES.items() if place >= 0}
         table = np.stack([values[name] for name in self.statistics], axis=-2)
         return table.reshape(*table.shape[:-2], -1)
+
+    def ends(
+        self, parts: list[FloatArray], variances: list[FloatArray], fields: Fields, level: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        remaining, several = iter(zip(parts, variances, strict=True)), []
+        for field in fields.columns:
+            n, of_n = (each.sum(axis=-1, keepdims=True) for each in next(remaining))
+            ends = np.full((2, len(n), len(field.labels), 3), np.nan)
+            if self._bins(field):
+                part, variance = next(remaining)
+                ends[:, :, 0] = quartile_ends(part, n, variance, of_n, _edges_of(field), level)
+            several.append(ends)
+        quartiles = np.concatenate(several, axis=-2)
+        places = [_PLACES[name] for name in self.statistics]
+        table = [quartiles[..., place] if place >= 0 else np.full(quartiles.shape[:-1], np.nan) for place in places]
+        low, high = np.stack(table, axis=-2).reshape(2, len(parts[0]), -1)
+        return low, high
 
     def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
         return Means().noise_of_bounds(low, high, mean)

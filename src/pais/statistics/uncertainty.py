@@ -36,6 +36,9 @@ _TINY = 1e-12
 # A number of cells below this many standard deviations of its noise is lost in it. Chosen by eye.
 _LOST = 3.0
 
+# Standard errors of values with ends of their own are those of a normal variable with this interval.
+_LEVEL = 0.95
+
 # Draws of each total, and numbers that are held at a time.
 _FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
 
@@ -86,6 +89,9 @@ class Uncertainty(NamedTuple):
             noise = np.concatenate([values.std(axis=0) for values in self._draws()])
         # The true value and the estimate are anywhere in the same cell.
         errors = np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0))
+        own = self._own_ends(_LEVEL)
+        if own is not None:
+            errors = np.fmax(errors, (own[1] - own[0]) / (2.0 * special.ndtri(0.5 + 0.5 * _LEVEL)))
         return np.asarray(errors).reshape(-1, self.n_columns)
 
     def bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
@@ -98,6 +104,9 @@ class Uncertainty(NamedTuple):
             low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
         wide = self.recipe.resolution(self.fields)
         low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
+        own = self._own_ends(level)
+        if own is not None:
+            low, high = np.fmin(low, own[0]), np.fmax(high, own[1])
         return low.reshape(-1, self.n_columns), high.reshape(-1, self.n_columns)
 
     def lost(self) -> NDArray[np.bool_]:
@@ -116,6 +125,13 @@ class Uncertainty(NamedTuple):
             deviation = np.sqrt(variances[:, place].sum(axis=1))
             lost.append(self.totals[:, place].sum(axis=1) < _LOST * deviation)
         return np.stack(lost, axis=1)
+
+    def _own_ends(self, level: float) -> tuple[FloatArray, FloatArray] | None:
+        """Ends that the recipe knows without drawing noise."""
+        sampling = self._sampling_deviation() if self.spare > _TINY else 0.0
+        variances = np.broadcast_to(self._ladder(None) ** 2 + sampling**2, self.totals.shape)
+        parts, each = ([array[..., place] for place in self.mechanism.places] for array in (self.totals, variances))
+        return self.recipe.ends(parts, each, self.fields, level)
 
     def _values(self, totals: FloatArray, lost: Lost | None = None) -> FloatArray:
         parts = [totals[..., place] for place in self.mechanism.places]

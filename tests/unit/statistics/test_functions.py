@@ -16,7 +16,7 @@ import pytest
 
 import pais
 from pais import ArgumentError, BudgetError, DataError, Statistic
-from pais.errors import PrivacyWarning
+from pais.errors import PrivacyWarning, QualityWarning
 
 N = 4000
 LARGE = {"epsilon": 1000.0, "delta": 0.0, "random_state": 0}
@@ -399,3 +399,20 @@ def test_a_histogram_of_dates_has_bins_of_dates() -> None:
     assert result.value.index[0].left.year == 2020
     assert result.value.sum() == pytest.approx(2_000, abs=30)
     assert len(result.to_frame()) == 3
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(50, 0.3), (100, 0.3), (300, 0.3), (1000, 0.1), (5000, 1.0)])
+def test_intervals_of_described_quartiles_hold_in_few_skewed_cells(n: int, epsilon: float) -> None:
+    """Noise moves quartiles of few cells toward the middle of the bounds, so that drawn noise missed two in three."""
+    covered = []
+    for seed in range(20):
+        cells = np.minimum(np.random.default_rng(seed).exponential(3.5, n), 60.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", QualityWarning)
+            found = pais.describe(pa.table({"x": cells}), columns={"x": (0, 60)}, epsilon=epsilon, random_state=seed)
+        low, high = (np.ravel(end.loc[["25%", "50%", "75%"]]) for end in found.interval())
+        true = np.quantile(cells, [0.25, 0.5, 0.75])
+        covered.append((low <= true) & (true <= high))
+    assert np.mean(covered) >= 0.95
+    # Clear quartiles are known to about a bin.
+    assert n < 5000 or np.all(high - low <= 2.5 * 60 / 64)
