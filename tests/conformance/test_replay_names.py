@@ -260,3 +260,19 @@ def test_a_list_that_is_read_off_the_table_is_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stage.CountLine, "line", -math.inf)
     assert replayed(CALLS["two"], RECORDS["alone"]).violates
     assert replayed(CALLS["count"], RECORDS["alone"]).violates
+
+
+def test_names_that_are_small_numbers_are_no_false_alarm() -> None:
+    """Keys of neighbouring numbers and of the groups of a name do not meet, so that totals are those of their name."""
+    rows = table([])
+    wards = pa.array([int(str(ward)[1:]) for ward in rows["ward"]], pa.int64())
+    numbered = rows.set_column(1, "ward", wards)
+    more = pa.concat_tables([numbered, pa.table([["new"], [1], ["m"], [90.0]], schema=numbered.schema)])
+
+    def call(one: pa.Table, seed: int) -> Any:
+        return pais.mean(
+            one, AGE, by={"ward": pais.names(), "sex": ["f", "m"]}, epsilon=2.0, delta=DELTA, random_state=seed
+        )
+
+    report = replay(call, more, numbered, seeds=(0, 1))
+    assert not report.violates, str(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,3 +195,18 @@ def test_refusals_of_a_plan(changed: dict[str, object], error: type[Exception], 
     settings: dict[str, object] = {"epsilon": 1.0, "delta": 1e-6, "bounds": {1.0: 1000}, "mean_batch": 100}
     with pytest.raises(error, match=text):
         training.plan(100, **{**settings, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("n_steps", "mean_batch"), [(1000, 5000), (100, 1000)])
+def test_a_record_known_to_have_joined_a_step_pays_for_the_others_too(n_steps: int, mean_batch: int) -> None:
+    plan = training.plan(n_steps, epsilon=1.0, delta=1e-5, bounds={1.0: 10_000}, mean_batch=mean_batch)
+    one = plan.bins[0]
+    others = sampled_delta(plan.epsilon_if_joined, rate=one.rate, shift=plan.shift_of(one), n_steps=n_steps - 1)
+    assert plan.epsilon < plan.epsilon_if_joined <= plan.epsilon_if_known
+    assert others <= 2.0 * plan.delta
+    with pytest.raises(ArgumentError, match="not above epsilon"):
+        replace(plan, max_epsilon_if_joined=0.06)
+
+
+def test_delta_of_a_step_whose_losses_are_almost_all_infinite_is_not_too_small() -> None:
+    assert sampled_delta(9.1037, rate=0.99926811919, shift=29.4985947, n_steps=1, adding=False) >= 0.99926

@@ -234,7 +234,7 @@ class TotalsStage(NameStage):
             part, named = steps[:, :, place], None
             if table.keys is not None:
                 each = np.arange(part.shape[1] * part.shape[2], dtype=np.uint64)
-                keys = mixed64(table.keys[:, None] + mixed64(each)).ravel()
+                keys = mixed64(mixed64(table.keys)[:, None] + each).ravel()
                 # The chance that a name of one row alone is published is counted once.
                 delta = self.delta if number == counting else 0.0
                 named = Named(keys, np.repeat(table.counts, each.size), delta)

@@ -377,7 +377,7 @@ class GaussianProfile(ShiftProfile):
             )
 
     def shift(self, norm: FloatArray) -> FloatArray:
-        terms = np.full_like(norm, divide_up(1.0, self.count_scale))
+        terms = np.full(np.shape(norm), divide_up(1.0, self.count_scale))
         if math.isfinite(self.sum_scale):
             terms = _hypot_up(terms, divide_up(norm, self.sum_scale))
         if math.isfinite(self.square_scale):

@@ -154,7 +154,7 @@ def _beyond(epsilon: float, losses: Losses, n_steps: int) -> float:
     """E[(1 - exp(epsilon - loss))+] of the sum of the losses, from above."""
     width, mass = losses.width, losses.mass
     loss = width * (losses.first + np.arange(mass.size))
-    infinite = -math.expm1(n_steps * math.log1p(-min(losses.beyond, 0.5)))
+    infinite = -math.expm1(n_steps * math.log1p(-min(losses.beyond, 1.0 - ULP)))
     ends, block = _blocks(np.asarray(loss), mass, losses.first)
     tilt = _tilt(epsilon, ends, block, n_steps)
     exponent = tilt * loss

@@ -149,6 +149,7 @@ def count_bounds(
     *,
     edges: Sequence[float],
     epsilon: float,
+    unit: str = "",
     ledger: Ledger | None = None,
     random_state: RandomState = None,
 ) -> dict[float, float]:
@@ -164,6 +165,8 @@ def count_bounds(
         Largest bound of each bin. Records above the last edge count in the last bin.
     epsilon : float
         Price of the counts.
+    unit : str
+        What a record is, such as "client", as in `pais.training.plan`.
     ledger : Ledger, optional
         Charged before noise is drawn, as is every active ledger.
     random_state : None, int or numpy Generator
@@ -175,7 +178,8 @@ def count_bounds(
     """
     points = np.sort(validate.flat("edges", list(edges)))
     noise, bits = geometric_noise(epsilon=epsilon), bit_source(random_state)
-    payers, price = accounts(ledger), Part(what="counts of bounds", epsilon=epsilon, secure_randomness=bits.private)
+    payers = accounts(ledger)
+    price = Part(what="counts of bounds", epsilon=epsilon, secure_randomness=bits.private, unit=unit)
     payers.check(price)
     place = np.minimum(np.searchsorted(points, bounds_of(bound, records), side="left"), points.size - 1)
     counts = np.bincount(place, minlength=points.size).astype(np.int64)  # [note: training-8]

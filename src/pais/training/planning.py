@@ -22,7 +22,7 @@ from pais.accounting.part import Part
 from pais.accounting.stores import SECURE, SEEDED
 from pais.data.units import Unit
 from pais.errors import ArgumentError, BudgetError, UnreachableError
-from pais.privacy.amplification import epsilon_at_delta, gaussian_delta, kept_limit, largest_shift
+from pais.privacy.amplification import KEPT_MARGIN, epsilon_at_delta, gaussian_delta, largest_shift
 from pais.privacy.guarantee import STATED
 from pais.privacy.sampled_steps import sampled_delta
 
@@ -83,7 +83,7 @@ class TrainingPlan(Carded):
     epsilon, delta : float
         The guarantee of all steps together, for one record. The constructor raises if a bin costs more.
     max_epsilon_if_joined : float, optional
-        Largest epsilon of a record given that it joined one certain step; None = 15 more than epsilon.
+        Largest epsilon, with twice delta, of a record known to have joined a certain step; None = 15 more than epsilon.
     unit : str
         What a record is, such as "client"; empty for a row.
 
@@ -122,15 +122,17 @@ class TrainingPlan(Carded):
                 cost=max(deltas),
             )
         shift = max(map(self.shift_of, self.bins))
-        limit = kept_limit(self.epsilon, self.max_epsilon_if_joined)
+        limit = _step_limit(self.epsilon, self.max_epsilon_if_joined)
         if shift > largest_shift(limit, self.delta):  # [note: training-6]
             raise BudgetError(
-                f"a record known to have joined one step would pay more than max_epsilon_if_joined={limit:.6g}. "
+                f"a record known to have joined one step would pay more than {limit:.6g} beside epsilon. "
                 "Raise the noise or the rates, or state a larger max_epsilon_if_joined.",
                 cost=limit,
             )
-        object.__setattr__(self, "epsilon_if_joined", _epsilon_of(shift, self.delta))
         object.__setattr__(self, "epsilon_if_known", max(self._epsilon_if_known(one) for one in self.bins))
+        # The step that is known, and all steps as if none were: both have this delta.
+        joined = self.epsilon + _epsilon_of(shift, self.delta)
+        object.__setattr__(self, "epsilon_if_joined", min(joined, self.epsilon_if_known))
 
     def shift_of(self, one: Bin) -> float:
         """By how many deviations a record of the bin moves the noise in a step that it joins, rounded up."""
@@ -231,8 +233,8 @@ class TrainingPlan(Carded):
             f"All steps together cost epsilon {raised(self.epsilon)}, delta {raised(self.delta, 3)} for one {one}.",
             f"Each step adds noise of deviation {self.noise:.6g} to the sum of all gradients, in each coordinate.",
             f"About {self.mean_batch:,.1f} {one}s join a step, each by its own coin, with weight 1/rate.",
-            f"Which {one}s join stays secret: one that is known to have joined a certain step pays epsilon "
-            f"{raised(self.epsilon_if_joined)},",
+            f"Which {one}s join stays secret: one that is known to have joined a certain step pays at most epsilon "
+            f"{raised(self.epsilon_if_joined)} with twice delta,",
             f"and one whose every step is known pays epsilon {raised(self.epsilon_if_known)}.",
             "",
             "".join(f"{name:>14}" for name in ("bound", "records", "rate", "weight", "delta")),
@@ -302,6 +304,13 @@ _CHECKS = {"noise": partial(validate.positive, "noise"), "epsilon": _epsilon, "d
 def _epsilon_of(shift: float, delta: float) -> float:
     """Epsilon of a Gaussian shift at a delta, rounded up."""
     return float(epsilon_at_delta(gaussian_delta(delta), shift, 1.0))
+
+
+def _step_limit(epsilon: float, limit: float | None) -> float:
+    """What a step that is known may cost beside all the others, as if none were known."""
+    if limit is not None and limit <= epsilon:
+        raise ArgumentError(f"max_epsilon_if_joined={limit!r} is not above epsilon={epsilon!r}. State a larger one.")
+    return KEPT_MARGIN if limit is None else limit - epsilon
 
 
 class Rates:
@@ -438,7 +447,7 @@ def plan(
     fill : float
         Mean square length of a gradient over its squared bound, assumed for that minimum. It has no effect on privacy.
     max_epsilon_if_joined : float, optional
-        Largest epsilon of a record that is known to have joined one certain step; None = 15 more than epsilon.
+        Largest epsilon, with twice delta, of a record known to have joined a certain step; None = 15 more than epsilon.
     unit : str
         What a record is, such as "client".
 
@@ -466,7 +475,7 @@ def plan(
         raise ArgumentError("two of epsilon, noise and mean_batch are needed. Pass them, and the third is computed.")
     if epsilon is None:
         epsilon = _least_epsilon(steps, delta, edges, records, float(noise or 0.0), float(mean_batch or 0.0))
-    rates = rates_of(steps, _epsilon(epsilon), delta, kept_limit(float(epsilon), max_epsilon_if_joined))
+    rates = rates_of(steps, _epsilon(epsilon), delta, _step_limit(float(epsilon), max_epsilon_if_joined))
     if noise is None:
         noise = _noise_for(rates, edges, records, float(mean_batch or 0.0), n_parameters, fill)
     floor = np.array([rates.smallest(ratio) for ratio in (edges / noise).tolist()])
@@ -564,7 +573,7 @@ def _least_epsilon(
         epsilon = math.exp(log_epsilon)
         if float(edges.max()) / noise > largest_shift(epsilon, delta) / math.sqrt(n_steps) / ROOM * (1.0 - 1e-11):
             return -10.0
-        rates = rates_of(n_steps, epsilon, delta, kept_limit(epsilon, None))
+        rates = rates_of(n_steps, epsilon, delta, KEPT_MARGIN)
         return math.log(mean_batch / float(rates.about(edges / noise) @ records))
 
     low, high = math.log(1e-3), math.log(100.0)

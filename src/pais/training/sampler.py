@@ -158,11 +158,14 @@ class WeightedPoissonSampler:
         self._accounts = accounts(ledger)
         self._entries: list[str] | None = None
         self._journal = None if journal is None else Path(journal)
-        self._run, self._step = os.urandom(8).hex(), 0
+        self._run, self._step, self._process = os.urandom(8).hex(), 0, os.getpid()
         self.last: Batch | None = None
         if self._journal is not None and self._journal.exists():
             self._go_on(files.read_json(self._journal))
         self._accounts.check(self._price)
+
+    def __reduce__(self) -> Any:
+        raise SpentError("a sampler is not copied: the copy would draw its steps again. Resume it with a journal.")
 
     @property
     def secure(self) -> bool:
@@ -182,6 +185,8 @@ class WeightedPoissonSampler:
         """The batch of the next step. Raises after the last step of the plan."""
         if self._step >= self.plan.n_steps:
             raise SpentError(f"all {self.plan.n_steps} steps of the plan were drawn. Plan and pay for more of them.")
+        if self._journal is None and os.getpid() != self._process:
+            raise SpentError("another process copied this sampler and draws its steps. Pass a journal to go on there.")
         if self._entries is None:
             self._entries = self._accounts.spend(self._price)  # [note: training-11]
         self._step += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -276,3 +278,24 @@ def test_numbers_computed_over_the_data_set_are_refused(bound: object) -> None:
         WeightedPoissonSampler(plan_of(0.5), bound, (np.ones((40, 1)),))  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="computed over the data set"):
         training.plan(10, epsilon=1.0, delta=1e-6, bounds="balanced", mean_batch=1.0)  # type: ignore[arg-type]
+
+
+def test_a_copy_of_a_sampler_draws_nothing() -> None:
+    plan = training.plan(5, epsilon=1.0, delta=1e-5, bounds={1.0: 100}, mean_batch=50)
+    sampler = training.WeightedPoissonSampler(plan, training.StatedClasses(bounds={0: 1.0}), (np.zeros(100),))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(SpentError, match="not copied"):
+            copied(sampler)
+    sampler._process -= 1
+    with pytest.raises(SpentError, match="another process"):
+        sampler.draw()
+
+
+def test_counts_of_bounds_share_a_ledger_with_a_plan_for_clients() -> None:
+    bound, clients = training.StatedClasses(bounds={0: 1.0}), (np.zeros(100),)
+    with pais.Ledger(epsilon=2.0, delta=1e-4) as ledger:
+        counts = training.count_bounds(bound, clients, edges=[1.0], epsilon=0.5, unit="client")
+        plan = training.plan(5, epsilon=1.0, delta=1e-5, bounds={1.0: 100}, mean_batch=50, unit="client")
+        training.WeightedPoissonSampler(plan, bound, clients).draw()
+    assert 50 < counts[1.0] < 150
+    assert ledger.spent.epsilon == pytest.approx(1.5)
