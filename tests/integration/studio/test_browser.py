@@ -57,6 +57,8 @@ class Page:
         self.saved()
 
     def click(self, selector: str) -> None:
+        # A part of the page may be on its way.
+        self.until(lambda: self.one(selector))
         self.driver.execute_script(
             "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", self.one(selector)
         )
