@@ -315,7 +315,7 @@ def wards_of_rows(title: str, n: int = 100_000) -> pa.Table:
     return pa.table({"person": np.arange(n), "group": [f"g{number}" for number in group], "value": value})
 
 
-#: Who is protected, with what is stated about people, each of whom has one row here.
+#: Who is protected, and the facts that are stated about people. Each person has one row here.
 PROTECTED: dict[str, dict[str, object]] = {
     "rows": {},
     "people, one group stated": {"unit": "person", "max_groups_per_unit": 1},

@@ -129,7 +129,7 @@ def figure_of(width: float, height: float) -> Figure:
 
 STATED = "age: 18:100\nincome: 0:250000\nvisits: 0:50\npremium: bool\nregion: [north, south, east, west]\n"
 
-#: What a user does in the first three steps and before the fourth, as a script of the page.
+#: A script that fills in the first three steps of the page.
 STEPS = """const [yaml, done] = arguments;
     const choose = (form, name, values) => {
         const body = new URLSearchParams([["form", form], ["only", name], ...values.map((value) => [name, value])]);

@@ -385,7 +385,7 @@ class Names(Column):
         """The place of the name of each cell among the published ones; -1 for a cell without a name."""
         if self.is_as_written and is_text(cells.type):
             whole = pc.cast(cells, pa.large_string())
-            # Names of ASCII text are made faster than cells are told apart.
+            # Making names of ASCII text is faster than finding the distinct cells first.
             if _is_printable_ascii(whole):
                 return self._places(self.texts(whole))
         texts, places = self.distinct(cells)

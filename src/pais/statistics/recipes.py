@@ -433,7 +433,7 @@ class Covariance(Recipe):
         return self.columns(fields)
 
 
-#: What a description has of each column, if nothing else is asked for.
+#: Statistics of each column that a description has by default.
 DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
 
 # All that it can have, with the place among the quartiles; -1 for what is none of them.

@@ -166,7 +166,7 @@ def count_bounds(
     epsilon : float
         Price of the counts.
     unit : str
-        What a record is, such as "client", as in `pais.training.plan`.
+        Name of a record, such as "client", as in `pais.training.plan`.
     ledger : Ledger, optional
         Charged before noise is drawn, as is every active ledger.
     random_state : None, int or numpy Generator

@@ -307,7 +307,7 @@ def _epsilon_of(shift: float, delta: float) -> float:
 
 
 def _step_limit(epsilon: float, limit: float | None) -> float:
-    """What a step that is known may cost beside all the others, as if none were known."""
+    """Largest epsilon of one known step, in addition to the epsilon of all steps."""
     if limit is not None and limit <= epsilon:
         raise ArgumentError(f"max_epsilon_if_joined={limit!r} is not above epsilon={epsilon!r}. State a larger one.")
     return KEPT_MARGIN if limit is None else limit - epsilon

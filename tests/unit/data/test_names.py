@@ -113,7 +113,7 @@ def test_sources_refuse_names_before_a_row_is_read() -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 @pytest.mark.parametrize("more", ["", "Zürich"], ids=["ASCII", "more"])
 def test_text_has_the_places_of_its_names_in_every_form(kind: pa.DataType, more: str) -> None:
-    """ASCII text takes a way of its own."""
+    """ASCII text is read by separate code."""
     column = Names(name="c", values=("a", "b", more or "c", OTHER))
     texts_of = ["b", None, " ", "", "x" * 5000, OTHER, more, "a", "b ", "never seen", "a"]
     plain = pa.array(texts_of, pa.string())

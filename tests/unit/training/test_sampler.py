@@ -138,7 +138,7 @@ def test_a_rehearsal_does_not_go_on_as_a_private_run(tmp_path: Path) -> None:
 
 
 def test_bins_are_those_at_the_start_of_the_run() -> None:
-    # A ladder of checkpoints, each with bins of its own, would need another proof.
+    # Bins that change at checkpoints would need another proof.
     scale, X = [0.5], np.ones((40, 1))
     sampler = WeightedPoissonSampler(plan_of(1.0, 1.0), lambda X: scale[0] * X[:, 0], (X,))
     before = sampler.draw().clip
